@@ -13,6 +13,7 @@ mod model;
 mod program;
 mod report;
 mod setup;
+mod sweep;
 mod work;
 
 use pyo3::prelude::*;
@@ -35,6 +36,8 @@ mod _core {
     use program::{Program, compile, pipeline, read};
     #[pymodule_export]
     use report::Report;
+    #[pymodule_export]
+    use sweep::{Store, Sweep, lost, points_of};
 
     #[pymodule_init]
     fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {

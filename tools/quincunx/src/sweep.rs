@@ -2,35 +2,38 @@
 //! the target that differ.
 //!
 //! The model is prepared once for all machines that want the same numbers, and compiled for every
-//! combination of values. Images give the error of each against the model as given, and with classes
-//! the accuracy. Machines that nothing beats
-//! are marked: no other one has as few cycles, as large a share of the multiplications, as good an
-//! accuracy and varied parameters as small, with one of these better.
+//! combination of values. How it is quantised can vary as well. Images give the error of each against
+//! the model as given, and with classes the accuracy. Machines that nothing beats are marked: no other
+//! one has as few cycles, as large a share of the multiplications, as good an accuracy and varied
+//! parameters as small, with one of these better.
+//!
+//! What became of a combination is a [`Finding`], which a [`Store`] keeps under a key of everything that
+//! it depends on: what was found once is not computed again.
 
 mod choices;
+mod finding;
 mod machine;
 mod picture;
+mod plots;
+mod points;
 mod report;
+mod store;
 
-use crate::compare::Distance;
-use crate::compile::build;
-use crate::executable::top1;
-use crate::model::{Prepared, prepare};
-use crate::{Calibration, Dataset, Executable, Model, Outcome, Progress, Setup, parallel};
-pub use choices::of_options;
-use choices::{machines, word};
+use crate::{Calibration, Dataset, Model, Outcome, Progress, Setup, parallel};
+use choices::word;
+pub use choices::{listed, of_options};
+pub use finding::{Figures, Finding, LOST, Misfit};
 pub use picture::picture;
-use quincunx_contract::plan::{Place, Plan};
-use quincunx_contract::{Engine, Log, Numbers, Stats, compiler_of};
-use quincunx_diag::{Class, Diagnostic, Result};
-use quincunx_graph::execute::{self, Keep};
-use quincunx_tensor::Tensors;
+pub use plots::{coordinates, scatter};
+pub use points::Points;
+use quincunx_diag::Diagnostic;
 pub use report::report;
 use serde_json::Value;
 use std::cmp::Ordering;
 use std::collections::HashMap;
 use std::num::NonZeroUsize;
 use std::str::FromStr;
+pub use store::Store;
 
 /// Most combinations of a sweep.
 pub const MAX_COMBINATIONS: usize = 4096;
@@ -62,14 +65,36 @@ impl FromStr for Variation {
     }
 }
 
+/// Which combinations of values are compiled.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Choice {
+    /// All of them.
+    #[default]
+    Grid,
+    /// So many different ones, drawn at random.
+    Random {
+        /// How many; all where there are no more.
+        count: usize,
+        /// Where the draw begins.
+        seed: u64,
+    },
+    /// Those with values at these places, one for each variation.
+    These(Vec<Vec<usize>>),
+}
+
 /// What to compile, and for which machines.
+#[derive(Clone)]
 pub struct Sweep<'a> {
     /// The model.
     pub model: &'a Model,
     /// The machine from which the others differ, and the options for all.
     pub setup: &'a Setup<'a>,
-    /// What varies; the last one varies fastest.
+    /// What varies; the last one varies fastest. Besides parameters and options, with which weights and
+    /// results are quantised: `quantise.weights` and `quantise.activations` (bits), `quantise.scheme`,
+    /// `quantise.method`.
     pub vary: &'a [Variation],
+    /// Which combinations of it.
+    pub choice: Choice,
     /// What varies within a row, which has the mean accuracy, the least and the largest one. The other
     /// figures are those of the first values.
     pub over: &'a [Variation],
@@ -104,203 +129,30 @@ pub struct Row {
     told: Vec<Diagnostic>,
 }
 
-/// Why there is no program.
-pub enum Misfit {
-    /// The target refuses the machine.
-    Machine(Diagnostic),
-    /// The model does not fit.
-    Model(Diagnostic),
-}
-
-/// What was compiled.
-pub struct Figures {
-    /// Size and speed.
-    pub stats: Stats,
-    /// Share of the multiplications on the machine.
-    pub share: f64,
-    /// Why a layer that multiplies is on the host, if one is.
-    pub left: Option<String>,
-    /// Shares of images whose class is right, one for each choice of what varies within the row;
-    /// empty without images that have classes.
-    pub accuracies: Vec<f64>,
-    /// How far the outputs are from those of the model as given; `None` without images.
-    pub distance: Option<Distance>,
-    /// Some of it runs on the machine.
-    uses_device: bool,
-    /// What the target tells of every program.
-    figures: Vec<(&'static str, Vec<String>)>,
-}
-
-/// Compiles the model for every combination of values.
+/// Compiles the model for every combination of values; what the store knows is taken from it, and what is
+/// found is put there at once.
 ///
 /// # Errors
-/// `Q0653` for values that cannot be combined; `Q0652` for an unknown parameter; what the target says
-/// about a value that it refuses in every combination; `Q0655` for what varies within a row without
-/// classes; a model that cannot be prepared or, with images, executed; bugs. What does not fit is a row.
-pub fn sweep(sweep: &Sweep<'_>, progress: &dyn Progress) -> Outcome<Vec<Row>> {
-    let compiler = compiler_of(sweep.setup.target)?;
-    if !sweep.over.is_empty() && !sweep.has_classes() {
-        return Err(Diagnostic::usage("Q0655", "the data has no classes of its images")
-            .help("accuracy needs an array `labels` in an .npz file")
-            .into());
-    }
-    let machines = machines(sweep)?;
-    progress.start("prepare", 0);
-    let mut prepared: Vec<(Numbers, Prepared)> = Vec::new();
-    for setup in machines.iter().filter_map(|(_, setup)| setup.as_ref().ok()) {
-        let numbers = compiler.numbers(&*setup.arch, &setup.options);
-        if prepared.iter().all(|(known, _)| *known != numbers) {
-            let (fold, data) = (sweep.fold_batch_norm, sweep.calibration);
-            let graph = prepare(sweep.model, fold, &numbers, data, &mut Log::default())?;
-            prepared.push((numbers, graph));
-        }
-    }
-    let expected = sweep.data.map(|data| reference(sweep, data)).transpose()?;
-    progress.start("compile", machines.len());
-    let results = parallel::map(
-        machines.len(),
+/// As [`Points::new`] and [`Points::finding`], and those of the store. What does not fit is a row.
+pub fn sweep(
+    sweep: &Sweep<'_>,
+    store: Option<&Store>,
+    progress: &dyn Progress,
+) -> Outcome<Vec<Row>> {
+    let points = Points::new(sweep.clone())?;
+    progress.start("compile", points.len());
+    let found = parallel::map(
+        points.len(),
         sweep.threads,
         || Ok(()),
         |(), index| {
-            let result = match &machines[index].1 {
-                Ok(setup) => compiled(sweep, setup, &prepared, expected.as_deref()),
-                Err(problem) => Ok((Err(Misfit::Machine(problem.clone())), Vec::new())),
-            };
+            let finding = points.finding_or_stored(index, store);
             progress.step();
             // Failures have several diagnostics, so they are no errors of the threads.
-            Ok(result)
+            Ok(finding)
         },
     )?;
-    let results = results.into_iter().collect::<Outcome<Vec<Compiled>>>()?;
-    let within = choices::count(sweep.over).max(1);
-    let mut results = results.into_iter();
-    let row = |(values, _): &(Vec<Value>, _)| {
-        let values = values[..sweep.vary.len()].to_vec();
-        Row::joined(values, results.by_ref().take(within))
-    };
-    let rows = machines.iter().step_by(within).filter_map(row).collect();
-    let options = of_options(sweep.setup, sweep.vary)?;
-    let costs = sweep.vary.iter().map(|variation| !options.contains(&variation));
-    Ok(marked(rows, &costs.collect::<Vec<_>>()))
-}
-
-/// What became of a combination of values, and what the compiler told.
-type Compiled = (std::result::Result<Figures, Misfit>, Vec<Diagnostic>);
-
-/// What became of the model on a machine, and what the compiler told.
-fn compiled(
-    sweep: &Sweep<'_>,
-    setup: &Setup<'_>,
-    prepared: &[(Numbers, Prepared)],
-    expected: Option<&[Tensors]>,
-) -> Outcome<Compiled> {
-    let numbers = compiler_of(setup.target)?.numbers(&*setup.arch, &setup.options);
-    let found = prepared.iter().find(|(known, _)| *known == numbers);
-    let bug = || Diagnostic::bug("a machine wants other numbers than it did");
-    let (_, prepared) = found.ok_or_else(bug)?;
-    let mut log = Log::default();
-    let (plan, result) = build(prepared, setup, sweep.strict, &mut log)?;
-    let result = match result {
-        Ok(executable) => {
-            let figures = Figures::of(&plan, &executable);
-            match sweep.data.zip(expected).map(|pair| judged(&executable, pair)).transpose() {
-                Ok(found) => {
-                    let (accuracy, distance) = found.unwrap_or_default();
-                    Ok(Figures { accuracies: accuracy.into_iter().collect(), distance, ..figures })
-                }
-                Err(problem) if problem.class() == Class::Unsupported => {
-                    Err(Misfit::Model(problem))
-                }
-                Err(problem) => return Err(problem.into()),
-            }
-        }
-        Err(failure) if failure.exit_code() == Class::Unsupported.exit_code() => {
-            Err(Misfit::Model(quincunx_diag::first(failure.diagnostics)))
-        }
-        Err(failure) => return Err(failure),
-    };
-    Ok((result, log.diagnostics))
-}
-
-/// Outputs of the model as given, image by image.
-fn reference(sweep: &Sweep<'_>, data: &Dataset) -> Result<Vec<Tensors>> {
-    let settings = execute::Settings { keep: Keep::Outputs, ..execute::Settings::default() };
-    let session = execute::Session::new(&sweep.model.graph, settings)?;
-    parallel::map(
-        data.images.len(),
-        sweep.threads,
-        || Ok(()),
-        |(), index| session.run(&data.images[index]).map_err(|error| data.at_image(index, error)),
-    )
-}
-
-/// The share of images whose class is right on the machine, where they have classes, and how far the
-/// outputs are from those of the model as given.
-fn judged(
-    executable: &Executable,
-    (data, expected): (&Dataset, &[Tensors]),
-) -> Result<(Option<f64>, Option<Distance>)> {
-    let mut session = executable.load_with(Engine::Fast)?;
-    let mut classes = Vec::with_capacity(data.images.len());
-    let mut distance: Option<Distance> = None;
-    for (index, image) in data.images.iter().enumerate() {
-        let trace = session.run(image).map_err(|problem| data.at_image(index, problem))?;
-        let output = executable.outputs.first();
-        classes.push(output.and_then(|output| trace.outputs.get(output)).and_then(top1));
-        for (name, found) in trace.outputs.iter().filter(|(_, found)| found.dtype().is_float()) {
-            let own = expected[index].get(name).and_then(|known| Distance::of(found, known));
-            distance = own.map(|own| distance.map_or(own, |all| all.join(own))).or(distance);
-        }
-    }
-    Ok((data.accuracy(classes.into_iter()), distance))
-}
-
-impl Figures {
-    fn of(plan: &Plan, executable: &Executable) -> Figures {
-        let mut figures: Vec<(&'static str, Vec<String>)> = Vec::new();
-        for (name, value) in executable.programs().flat_map(|(_, program)| program.stats().figures)
-        {
-            match figures.iter_mut().find(|(known, _)| *known == name) {
-                Some((_, values)) => values.push(value),
-                None => figures.push((name, vec![value])),
-            }
-        }
-        let (stats, share) = (executable.stats(), plan.device_share());
-        let (left, uses_device) = (left(plan), plan.uses_device());
-        Figures { stats, share, left, accuracies: Vec::new(), distance: None, uses_device, figures }
-    }
-
-    /// The mean accuracy; `None` without images.
-    pub fn accuracy(&self) -> Option<f64> {
-        let list = &self.accuracies;
-        (!list.is_empty()).then(|| list.iter().sum::<f64>() / list.len() as f64)
-    }
-
-    /// The least accuracy and the largest one; `None` without images.
-    pub fn accuracy_range(&self) -> Option<(f64, f64)> {
-        let list = || self.accuracies.iter().copied();
-        list().reduce(f64::min).zip(list().reduce(f64::max))
-    }
-
-    /// Time where the clock is known, else cycles; infinite where nothing runs on the machine.
-    fn time(&self) -> f64 {
-        let cycles = self.stats.cycles.map(|cycles| cycles as f64);
-        self.stats.seconds().or(cycles).unwrap_or(f64::INFINITY)
-    }
-}
-
-/// The layer on the host with the most multiplications, why it is there, and how many others are.
-fn left(plan: &Plan) -> Option<String> {
-    let on_host = |row: &&quincunx_contract::plan::Row| row.place == Place::Host && row.macs > 0;
-    let rows: Vec<_> = plan.rows.iter().filter(on_host).collect();
-    let most = rows.iter().rev().max_by_key(|row| row.macs)?;
-    let others = match rows.len() - 1 {
-        0 => String::new(),
-        1 => "; and another one".to_owned(),
-        others => format!("; and {others} others"),
-    };
-    let reason = most.reason.as_deref().unwrap_or_default();
-    Some(format!("{} is on the host: {reason}{others}", most.node))
+    points.rows(found.into_iter().collect::<Outcome<Vec<_>>>()?)
 }
 
 /// The rows with those marked that no other one beats; `costs` says which varied values are
@@ -320,20 +172,9 @@ fn marked(mut rows: Vec<Row>, costs: &[bool]) -> Vec<Row> {
 
 impl Row {
     /// The row of what varies within it; `None` for nothing.
-    fn joined(values: Vec<Value>, list: impl Iterator<Item = Compiled>) -> Option<Row> {
-        let (result, told) = list.reduce(|(first, mut told), (other, own)| {
-            told.extend(own.into_iter().filter(|one| !told.contains(one)).collect::<Vec<_>>());
-            let result = match (first, other) {
-                (Ok(mut first), Ok(other)) => {
-                    first.accuracies.extend(other.accuracies);
-                    let distances = [first.distance, other.distance].into_iter().flatten();
-                    first.distance = distances.reduce(Distance::join);
-                    Ok(first)
-                }
-                (Err(misfit), _) | (_, Err(misfit)) => Err(misfit),
-            };
-            (result, told)
-        })?;
+    fn joined(values: Vec<Value>, list: impl Iterator<Item = Finding>) -> Option<Row> {
+        let Finding { result, told } = list.reduce(Finding::joined)?;
+        let told = told.iter().map(finding::Told::diagnostic).collect();
         Some(Row { values, result, pareto: false, told })
     }
 
@@ -359,24 +200,11 @@ impl Row {
 
     /// What became of the model, in a word.
     fn status(&self) -> &'static str {
-        match &self.result {
-            Ok(figures) if !figures.uses_device => "host",
-            Ok(figures) if figures.left.is_some() => "in part",
-            Ok(_) => "ok",
-            Err(Misfit::Machine(_)) => "no machine",
-            Err(Misfit::Model(_)) => "misfit",
-        }
+        finding::status(&self.result)
     }
 
     fn problem(&self) -> Option<String> {
-        match &self.result {
-            Ok(figures) => figures.left.clone(),
-            Err(Misfit::Machine(problem) | Misfit::Model(problem)) => {
-                let text = quincunx_diag::render::short(problem, &quincunx_diag::Sources::new());
-                let help = problem.help_text().map(|help| format!("; {help}"));
-                Some(text + &help.unwrap_or_default())
-            }
-        }
+        finding::problem(&self.result)
     }
 }
 

@@ -15,6 +15,7 @@ from ._errors import Problem, QuincunxError, QuincunxWarning
 from ._model import Model, ModelLike, Node, Progress, Spec, load, quantise
 from ._program import Option, Program, Row, Stats, Timing, Verdict, compile, read
 from ._report import Page, Report
+from ._sweep import Sweep, stored, sweep
 from ._verbs import compare, explain, isa, report, targets
 
 __all__ = [
@@ -34,6 +35,7 @@ __all__ = [
     "Row",
     "Spec",
     "Stats",
+    "Sweep",
     "Timing",
     "Verdict",
     "__version__",
@@ -45,5 +47,7 @@ __all__ = [
     "quantise",
     "read",
     "report",
+    "stored",
+    "sweep",
     "targets",
 ]

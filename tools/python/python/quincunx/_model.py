@@ -52,8 +52,10 @@ class Node(NamedTuple):
 class Model:
     """A network as :func:`load` has read it. It does not change."""
 
-    def __init__(self, core: _core.Model) -> None:
+    def __init__(self, core: _core.Model, source: tuple[Any, ...] | None = None) -> None:
         self._core = core
+        # What it was read from, for processes that read it again.
+        self._source = source
 
     @property
     def name(self) -> str:
@@ -190,7 +192,7 @@ def load(
         [(key, _numbers(key, value)) for key, value in (values or {}).items()],
     )
     if isinstance(source, (str, os.PathLike)):
-        return Model(_core.load(source, None, name, part))
+        return _loaded(source, None, name, part)
     serialise = getattr(source, "SerializeToString", None)
     if serialise is not None:
         source = serialise()
@@ -199,7 +201,11 @@ def load(
             f"a {type(source).__name__} is no model",
             "give a path, the bytes of a file, an onnx.ModelProto or a GraphDef",
         )
-    return Model(_core.load(None, bytes(source), name, part))
+    return _loaded(None, bytes(source), name, part)
+
+
+def _loaded(*source: Any) -> Model:
+    return Model(_core.load(*source), source)
 
 
 def quantise(
@@ -223,7 +229,9 @@ def quantise(
         model: See :data:`quincunx.ModelLike`.
         calibrate: Inputs to find ranges and to measure errors on; see :data:`quincunx.Data`.
         images: How many to make up, where that is asked for.
-        scheme: As ``--scheme`` of ``quincunx quantise``: ``affine-int8``, ``pow2-int8`` and others.
+        scheme: ``affine-int8`` (scale and zero point per activation, scale per output channel of weights),
+            ``pow2`` (all scales are powers of two), or ``uniform:FP16BP8`` and the like (one format for all
+            numbers).
         method: How ranges follow from data: ``mse``, ``min-max`` or ``percentile``.
         percentile: The percentile of that method.
         activations: ``u8`` or ``s8`` for the codes of results.

@@ -6,19 +6,50 @@ use quincunx_graph::Graph;
 use quincunx_graph::passes::Scaled;
 use quincunx_report::{Cell, Column, Table};
 use quincunx_tensor::{Tensor, Tensors};
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 /// How far two arrays are apart.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Distance {
     /// Numbers compared.
     pub elements: usize,
     /// Largest difference; infinite where only one of two numbers is there.
+    #[serde(with = "any_number")]
     pub max: f64,
     /// Sum of squared differences.
+    #[serde(with = "any_number")]
     pub noise: f64,
     /// Sum of squares of the expected numbers.
+    #[serde(with = "any_number")]
     pub signal: f64,
+}
+
+/// JSON has no infinity and no NaN: such a number is a word.
+mod any_number {
+    use serde::de::Error;
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+    #[derive(Serialize, Deserialize)]
+    #[serde(untagged)]
+    enum Written {
+        Number(f64),
+        Word(String),
+    }
+
+    pub(super) fn serialize<S: Serializer>(number: &f64, to: S) -> Result<S::Ok, S::Error> {
+        match number.is_finite() {
+            true => Written::Number(*number).serialize(to),
+            false => Written::Word(number.to_string()).serialize(to),
+        }
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<f64, D::Error> {
+        match Written::deserialize(from)? {
+            Written::Number(number) => Ok(number),
+            Written::Word(word) => word.parse().map_err(D::Error::custom),
+        }
+    }
 }
 
 impl Distance {

@@ -14,7 +14,7 @@ pub fn report(sweep: &Sweep<'_>, rows: &[Row]) -> Report {
     summary.property("compiled", rows.iter().filter(|row| row.result.is_ok()).count());
     for figure in figures.iter().filter(|figure| !figure.differs()) {
         let known = figure.cells.iter().find(|cell| **cell != Cell::Empty);
-        summary.property(figure.name, known.cloned().unwrap_or(Cell::Empty));
+        summary.property(&figure.name, known.cloned().unwrap_or(Cell::Empty));
     }
     let accurate = if sweep.has_classes() { " as accurate," } else { "" };
     summary.property(
@@ -29,7 +29,7 @@ pub fn report(sweep: &Sweep<'_>, rows: &[Row]) -> Report {
 
 /// What targets tell of programs besides their speed: a cell for every row.
 struct Figure {
-    name: &'static str,
+    name: String,
     cells: Vec<Cell>,
 }
 
@@ -43,22 +43,22 @@ impl Figure {
 
 /// The figures that are no varied parameters, in the order of the target.
 fn figures(sweep: &Sweep<'_>, rows: &[Row]) -> Vec<Figure> {
-    let of = |row: &Row| row.result.as_ref().map_or(&[][..], |figures| &figures.figures).to_vec();
+    let of = |row: &Row| row.result.as_ref().map_or(Vec::new(), |figures| figures.figures.clone());
     let all: Vec<_> = rows.iter().map(of).collect();
-    let mut names: Vec<&'static str> = Vec::new();
-    for &(name, _) in all.iter().flatten() {
+    let mut names: Vec<&str> = Vec::new();
+    for (name, _) in all.iter().flatten() {
         let parameter = name.replace(' ', "_");
         let varied = sweep.vary.iter().any(|variation| variation.parameter == parameter);
-        if !varied && !names.contains(&name) {
+        if !varied && !names.contains(&name.as_str()) {
             names.push(name);
         }
     }
-    let cell = |row: &Vec<(&'static str, Vec<String>)>, name| {
-        let found = row.iter().find(|(known, _)| *known == name);
+    let cell = |row: &Vec<(String, Vec<String>)>, name| {
+        let found = row.iter().find(|(known, _)| known == name);
         found.map_or(Cell::Empty, |(_, values)| figure(values))
     };
     let cells = |name| all.iter().map(|row| cell(row, name)).collect();
-    names.into_iter().map(|name| Figure { name, cells: cells(name) }).collect()
+    names.into_iter().map(|name| Figure { name: name.to_owned(), cells: cells(name) }).collect()
 }
 
 /// A figure of one program, or of several.

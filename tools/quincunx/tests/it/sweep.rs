@@ -3,7 +3,9 @@
 use quincunx::compare::{Comparison, compare};
 use quincunx::compile::{Job, compile};
 use quincunx::report::{Format, Heading};
-use quincunx::sweep::{Sweep, Variation, nothing_fits, of_options, picture, report, sweep, told};
+use quincunx::sweep::{
+    Choice, Sweep, Variation, nothing_fits, of_options, picture, report, sweep, told,
+};
 use quincunx::target::ArchSource;
 use quincunx::{
     Calibration, Dataset, InputFile, InputSpec, Model, Outcome, Setup, Silent, find_target,
@@ -46,6 +48,7 @@ impl Case {
             model: &model,
             setup: &self.setup,
             vary: &self.vary,
+            choice: Choice::Grid,
             over: &[],
             data: None,
             strict: self.strict,
@@ -53,7 +56,7 @@ impl Case {
             calibration: Calibration::default(),
             threads: NonZeroUsize::new(threads).unwrap(),
         };
-        let rows = sweep(&job, &Silent)?;
+        let rows = sweep(&job, None, &Silent)?;
         let none = rows.iter().all(|row| row.result.is_err());
         assert_eq!(nothing_fits(&rows).is_some(), none);
         let text = report(&job, &rows).render(Format::Json);
@@ -74,6 +77,7 @@ impl Case {
             model: &model,
             setup: &self.setup,
             vary: &self.vary,
+            choice: Choice::Grid,
             over: &[],
             data: None,
             strict: false,
@@ -81,7 +85,7 @@ impl Case {
             calibration: Calibration::default(),
             threads: NonZeroUsize::MIN,
         };
-        let rows = sweep(&job, &Silent).unwrap();
+        let rows = sweep(&job, None, &Silent).unwrap();
         let text = |d: &quincunx::diag::Diagnostic| format!("{d}: {}", d.notes().join("; "));
         told(&job, &rows).iter().map(text).collect()
     }
@@ -237,6 +241,7 @@ fn accuracies(
         model: &model,
         setup: &setup,
         vary: &parse(vary),
+        choice: Choice::Grid,
         over: &parse(over),
         data: Some(data),
         strict: false,
@@ -244,7 +249,7 @@ fn accuracies(
         calibration: Calibration::default(),
         threads: NonZeroUsize::new(threads).unwrap(),
     };
-    let rows = sweep(&job, &Silent)?;
+    let rows = sweep(&job, None, &Silent)?;
     let drawn = picture(&job, &rows, &Heading::new(""));
     assert_eq!(drawn.matches("<title>").count(), 1 + rows.len());
     assert_eq!(drawn.matches(": accuracy").count(), rows.len());
@@ -306,6 +311,7 @@ fn errors_are_what_compare_finds() {
         model: &model,
         setup: &case.setup,
         vary: &case.vary,
+        choice: Choice::Grid,
         over: &[],
         data: Some(&data),
         strict: false,
@@ -313,7 +319,7 @@ fn errors_are_what_compare_finds() {
         calibration: Calibration::default(),
         threads: NonZeroUsize::MIN,
     };
-    let rows = sweep(&job, &Silent).unwrap();
+    let rows = sweep(&job, None, &Silent).unwrap();
     let json: Value = serde_json::from_str(&report(&job, &rows).render(Format::Json)).unwrap();
     let preset = case.setup.arch.to_file();
     let mut errors = Vec::new();

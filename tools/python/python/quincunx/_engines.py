@@ -1,0 +1,178 @@
+"""Who computes the points of a sweep: processes of this machine, Dask or Ray.
+
+An engine takes a task and numbers of points, and gives pairs of a number and a finding in any order, each
+as soon as it is there. A point whose worker dies is computed again by another one.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from queue import SimpleQueue
+from typing import Any, TypeAlias
+
+from . import _core
+from ._errors import misused
+from ._sweep import Answer, Task, computed
+from ._worker import receive, send
+
+Engine: TypeAlias = Callable[[Task, Sequence[int]], Iterator[tuple[int, Answer]]]
+
+ATTEMPTS = 3
+"""How often a point is given to a worker before its death is the finding."""
+
+
+class _Process:
+    """A worker of this machine, which is started anew when it has died."""
+
+    def __init__(self, task: Task, memory: int | None) -> None:
+        self._first = (task, memory)
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def _started(self) -> subprocess.Popen[bytes]:
+        if self._process is None:
+            command = [sys.executable, "-m", "quincunx._worker"]
+            pipe = subprocess.PIPE
+            # Ctrl-C is for who started the sweep, who ends the workers.
+            self._process = subprocess.Popen(command, stdin=pipe, stdout=pipe, start_new_session=True)
+            assert self._process.stdin is not None
+            send(self._process.stdin, self._first)
+        return self._process
+
+    def compute(self, point: int) -> Answer:
+        """The finding of a point, or that the process has died of it."""
+        code: int | None = None
+        for _ in range(ATTEMPTS):
+            try:
+                process = self._started()
+                assert process.stdin is not None and process.stdout is not None
+                send(process.stdin, point)
+                answer: Answer = receive(process.stdout)
+                return answer
+            except (EOFError, OSError):
+                code = self.end()
+        return Answer(_core.lost(f"its process ended {ATTEMPTS} times, with {code}"))
+
+    def end(self) -> int | None:
+        """Ends the process; what it ended with."""
+        process, self._process = self._process, None
+        if process is None:
+            return None
+        process.kill()
+        for stream in (process.stdin, process.stdout):
+            try:
+                if stream is not None:
+                    stream.close()
+            except OSError:
+                pass
+        return process.wait()
+
+
+def local(workers: int | None, memory: int | None) -> Engine:
+    """Processes of this machine, each with so many bytes of memory at most."""
+    count = workers or len(os.sched_getaffinity(0))
+
+    def run(task: Task, points: Sequence[int]) -> Iterator[tuple[int, Answer]]:
+        processes = [_Process(task, memory) for _ in range(min(count, len(points)))]
+        free: SimpleQueue[_Process] = SimpleQueue()
+        for process in processes:
+            free.put(process)
+
+        def one(point: int) -> tuple[int, Answer]:
+            process = free.get()
+            try:
+                return point, process.compute(point)
+            finally:
+                free.put(process)
+
+        pool = ThreadPoolExecutor(max(len(processes), 1))
+        try:
+            for done in as_completed([pool.submit(one, point) for point in points]):
+                yield done.result()
+        finally:
+            pool.shutdown(wait=False, cancel_futures=True)
+            for process in processes:
+                process.end()
+
+    return run
+
+
+def dask(client: Any, workers: int | None) -> Engine:
+    """A Dask cluster: that of a client, of the running one, or a local one."""
+
+    def run(task: Task, points: Sequence[int]) -> Iterator[tuple[int, Answer]]:
+        try:
+            from dask.distributed import Client, LocalCluster, get_client
+            from dask.distributed import as_completed as completed
+        except ImportError:
+            raise misused("dask.distributed is not installed", "pip install 'quincunx[dask]'") from None
+        own: list[Any] = []
+        used = client
+        if used is None:
+            try:
+                used = get_client()
+            except ValueError:
+                cluster = LocalCluster(n_workers=workers or 2, threads_per_worker=1, dashboard_address=None)
+                used = Client(cluster)
+                own = [used, cluster]
+        try:
+            # Once to every worker, not with every point.
+            shared = used.scatter(task, broadcast=True, hash=False)
+            futures = {
+                used.submit(computed, shared, point, pure=False, retries=ATTEMPTS): point for point in points
+            }
+            for future in completed(futures):
+                yield futures[future], _answer(future.result)
+        finally:
+            for thing in own:
+                thing.close()
+
+    return run
+
+
+def ray(workers: int | None) -> Engine:
+    """A Ray cluster: the one that is connected, or a local one."""
+
+    def run(task: Task, points: Sequence[int]) -> Iterator[tuple[int, Answer]]:
+        try:
+            import ray
+        except ImportError:
+            raise misused("ray is not installed", "pip install 'quincunx[ray]'") from None
+        own = not ray.is_initialized()
+        if own:
+            ray.init(num_cpus=workers or 2, include_dashboard=False, log_to_driver=False)
+        try:
+            shared = ray.put(task)
+            remote = ray.remote(num_cpus=1, max_retries=ATTEMPTS)(computed)
+            waiting = {remote.remote(shared, point): point for point in points}
+            while waiting:
+                done, _ = ray.wait(list(waiting), num_returns=1)
+                for reference in done:
+                    yield waiting.pop(reference), _answer(lambda: ray.get(reference))
+        finally:
+            if own:
+                ray.shutdown()
+
+    return run
+
+
+def _answer(result: Callable[[], Answer]) -> Answer:
+    """What a worker has answered, or that it has died."""
+    try:
+        return result()
+    except Exception as error:
+        return Answer(_core.lost(f"its worker failed: {type(error).__name__}: {error}"))
+
+
+def named(engine: Any, workers: int | None, memory: int | None) -> Engine:
+    """The engine of a name, or of a client of Dask."""
+    if engine == "local":
+        return local(workers, memory)
+    if engine == "dask" or hasattr(engine, "scatter"):
+        return dask(None if engine == "dask" else engine, workers)
+    if engine == "ray":
+        return ray(workers)
+    raise misused(f"no engine is {engine!r}", 'engines are "local", "dask", "ray" and a client of Dask')
