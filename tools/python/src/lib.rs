@@ -6,6 +6,7 @@
 
 mod arrays;
 mod compare;
+mod described;
 mod errors;
 mod files;
 mod manual;

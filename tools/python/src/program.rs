@@ -1,6 +1,7 @@
 //! Programs of machines.
 
 use crate::arrays::Array;
+use crate::described::described;
 use crate::errors::warn;
 use crate::model::{Data, Model, executed, specs};
 use crate::report::Report;
@@ -335,9 +336,7 @@ impl Program {
                     setup,
                 ))
             }
-            _ => quincunx::inspect::views(self.executable(), quincunx::target::Verb::Inspect)
-                .into_iter()
-                .fold(Tables::new(), Tables::table),
+            _ => described(&self.opened),
         };
         Report(report.headed(self.opened.heading("Program", &self.subject)))
     }

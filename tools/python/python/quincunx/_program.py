@@ -176,7 +176,8 @@ class Program:
 
     @property
     def report(self) -> Report:
-        """Nodes and summary, as ``quincunx compile`` prints them."""
+        """Nodes (``rows``) and ``summary``, as ``quincunx compile`` prints them; of a program that was read
+        also what ``quincunx inspect`` shows of it."""
         return Report(self._core.report())
 
     def run(
