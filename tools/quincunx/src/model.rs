@@ -12,7 +12,7 @@ use quincunx_graph::{Graph, Op};
 use quincunx_import::{Options, Survey, format_of, read_model, survey};
 use quincunx_tensor::Tensors;
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// File that calibration data is looked for in, beside the model.
 pub(crate) const BESIDE: &str = "calib.npz";
@@ -73,15 +73,21 @@ impl Model {
         path.is_file().then_some(path)
     }
 
+    /// Where it is, or what it is called where it is no file; `None` for a stream.
+    fn called(&self) -> Option<&Path> {
+        let name = Some(Path::new(&self.name)).filter(|_| !self.name.starts_with('<'));
+        self.path.as_deref().or(name)
+    }
+
     /// File name without folder.
     pub fn file_name(&self) -> String {
-        let name = self.path.as_deref().and_then(|path| path.file_name());
+        let name = self.called().and_then(Path::file_name);
         name.map_or_else(|| "model".to_owned(), |name| name.to_string_lossy().into_owned())
     }
 
     /// File name without folder and ending.
     pub fn stem(&self) -> String {
-        let stem = self.path.as_deref().and_then(|path| path.file_stem());
+        let stem = self.called().and_then(Path::file_stem);
         stem.map_or_else(|| "model".to_owned(), |stem| stem.to_string_lossy().into_owned())
     }
 }

@@ -17,7 +17,7 @@ from ._arrays import Data, data
 from ._errors import QuincunxError, misused
 from ._model import Model, ModelLike, Progress, load
 from ._program import Option, texts, wanted
-from ._report import Report
+from ._report import Report, picture
 
 
 @dataclass(frozen=True)
@@ -130,7 +130,8 @@ class Sweep:
         return f"<Sweep of {count} combinations, {len(self.pareto)} of them best>"
 
     def _repr_html_(self) -> str:
-        return self.report._repr_html_() + "".join(self.pictures.values())
+        drawn = "".join(picture(text.encode()) for text in self.pictures.values())
+        return self.report._repr_html_() + drawn
 
 
 def _source(model: Model) -> tuple[Any, ...]:

@@ -17,6 +17,10 @@ const BOTTOM: f64 = 420.0;
 /// Marks of an axis.
 const MARKS: usize = 4;
 
+/// Text with a border of the colour of the paper, in light and in dark.
+const HALO: &str = "<style>.halo{paint-order:stroke;stroke:#fffc;stroke-width:3px}\
+    @media(prefers-color-scheme:dark){.halo{stroke:#111c}}</style>\n";
+
 /// Most characters of a name or value at an axis.
 const LONGEST: usize = 14;
 
@@ -32,6 +36,10 @@ impl Figure {
     fn new(name: &'static str, more: bool, rows: &[Row], of: impl Fn(&Row) -> Option<f64>) -> Self {
         let finite = |row| of(row).filter(|value: &f64| value.is_finite());
         Figure { name, more, values: rows.iter().map(finite).collect() }
+    }
+
+    fn differs(&self) -> bool {
+        self.range().is_some_and(|(least, most)| least < most)
     }
 
     /// The least and the largest value; `None` without one.
@@ -106,7 +114,9 @@ pub fn scatter(sweep: &Sweep<'_>, rows: &[Row], heading: &Heading) -> String {
     let figures = figures(rows);
     let find = |name: &str| figures.iter().find(|figure| figure.name == name);
     let x = figures.first();
-    let y = ["accuracy", "rms difference", "bytes"].into_iter().find_map(find);
+    // What is the same for all rows tells nothing.
+    let upward = || ["accuracy", "rms difference", "bytes"].into_iter().filter_map(find);
+    let y = upward().find(|figure| figure.differs()).or_else(|| upward().next());
     let mut out = String::new();
     if let (Some(x), Some(y)) = (x, y)
         && let (Some(xs), Some(ys)) = (x.range(), y.range())
@@ -159,23 +169,24 @@ fn front(x: &Figure, y: &Figure) -> Vec<usize> {
 }
 
 fn grid(out: &mut String, (x, xs): (&str, (f64, f64)), (y, ys): (&str, (f64, f64))) {
-    for mark in 0..=MARKS {
-        let share = mark as f64 / MARKS as f64;
-        let value = |(least, most): (f64, f64)| least + share * (most - least);
-        let (right, up) = (
-            between((0.0, 1.0), share, LEFT + 10.0, RIGHT - 10.0),
-            between((0.0, 1.0), share, BOTTOM - 10.0, TOP + 10.0),
-        );
+    for value in marks(ys) {
+        let up = between(ys, value, BOTTOM - 10.0, TOP + 10.0);
         let _ = writeln!(
             out,
             "<path class=\"grid\" d=\"M{LEFT} {up:.1}H{RIGHT}\"/><text class=\"ink\" x=\"{:.1}\" \
-             y=\"{:.1}\" text-anchor=\"end\">{}</text><text class=\"ink\" x=\"{right:.1}\" y=\"{:.1}\" \
-             text-anchor=\"middle\">{}</text>",
+             y=\"{:.1}\" text-anchor=\"end\">{}</text>",
             LEFT - 6.0,
             up + 4.0,
-            brief(value(ys)),
+            brief(value),
+        );
+    }
+    for value in marks(xs) {
+        let right = between(xs, value, LEFT + 10.0, RIGHT - 10.0);
+        let _ = writeln!(
+            out,
+            "<text class=\"ink\" x=\"{right:.1}\" y=\"{:.1}\" text-anchor=\"middle\">{}</text>",
             BOTTOM + 16.0,
-            brief(value(xs)),
+            brief(value),
         );
     }
     let _ = writeln!(
@@ -187,6 +198,14 @@ fn grid(out: &mut String, (x, xs): (&str, (f64, f64)), (y, ys): (&str, (f64, f64
         (LEFT + RIGHT) / 2.0,
         BOTTOM + 36.0,
     );
+}
+
+/// Values at an axis.
+fn marks((least, most): (f64, f64)) -> Vec<f64> {
+    if least == most {
+        return vec![least];
+    }
+    (0..=MARKS).map(|mark| least + mark as f64 / MARKS as f64 * (most - least)).collect()
 }
 
 /// An axis: its name, what stands at its marks, and where every row crosses it, from 0 at the bottom to 1.
@@ -247,7 +266,7 @@ pub fn coordinates(sweep: &Sweep<'_>, rows: &[Row], heading: &Heading) -> String
     let step = (RIGHT - LEFT) / (axes.len().saturating_sub(1).max(1)) as f64;
     let x = |number: usize| LEFT + number as f64 * step;
     let y = |place: f64| BOTTOM - place * (BOTTOM - TOP);
-    let mut out = String::new();
+    let (mut out, mut words_of_axes) = (HALO.to_owned(), String::new());
     for (number, axis) in axes.iter().enumerate() {
         let _ = writeln!(
             out,
@@ -258,9 +277,10 @@ pub fn coordinates(sweep: &Sweep<'_>, rows: &[Row], heading: &Heading) -> String
             html(&shortened(&axis.name, LONGEST)),
         );
         for (place, mark) in &axis.marks {
+            // Above the lines, which they would be unreadable under.
             let _ = writeln!(
-                out,
-                "<text class=\"ink\" x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"end\">{}</text>",
+                words_of_axes,
+                "<text class=\"ink halo\" x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"end\">{}</text>",
                 x(number) - 4.0,
                 y(*place) + 4.0,
                 html(&shortened(mark, LONGEST)),
@@ -283,5 +303,6 @@ pub fn coordinates(sweep: &Sweep<'_>, rows: &[Row], heading: &Heading) -> String
             words(sweep, row, &shown, index)
         );
     }
+    out += &words_of_axes;
     heading.clone().titled("Sweep").picture([WIDTH, HEIGHT], &out)
 }
