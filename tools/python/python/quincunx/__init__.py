@@ -12,10 +12,11 @@ Functions have the names and options of the verbs of the command line.
 from ._arrays import ArrayLike, Data
 from ._core import __version__
 from ._errors import Problem, QuincunxError, QuincunxWarning
+from ._frameworks import from_keras, from_torch
 from ._model import Model, ModelLike, Node, Progress, Spec, load, quantise
 from ._program import Option, Program, Row, Stats, Timing, Verdict, compile, read
 from ._report import Page, Report
-from ._sweep import Sweep, stored, sweep
+from ._sweep import Sweep, gather, stored, sweep
 from ._verbs import compare, explain, isa, report, targets
 
 __all__ = [
@@ -42,6 +43,9 @@ __all__ = [
     "compare",
     "compile",
     "explain",
+    "from_keras",
+    "from_torch",
+    "gather",
     "isa",
     "load",
     "quantise",

@@ -311,3 +311,22 @@ def stored(path: str | os.PathLike[str]) -> list[dict[str, Any]]:
         row["point"] = json.loads(row["point"])
         del row["finding"]
     return rows
+
+
+def gather(into: str | os.PathLike[str], parts: Iterable[str | os.PathLike[str]]) -> int:
+    """Puts the rows of several stores into one, which may be new; how many rows it has then."""
+    import sqlite3
+
+    _core.Store(into)
+    with sqlite3.connect(into) as connection:
+        for part in parts:
+            if not Path(part).is_file():
+                raise misused(f"there is no store {os.fspath(part)}")
+            _core.Store(part)
+            connection.execute("ATTACH ? AS part", (os.fspath(part),))
+            connection.execute("INSERT OR IGNORE INTO points SELECT * FROM part.points")
+            connection.commit()
+            connection.execute("DETACH part")
+        [(count,)] = connection.execute("SELECT count(*) FROM points").fetchall()
+    connection.close()
+    return int(count)
