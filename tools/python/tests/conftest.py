@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 import subprocess
+import sys
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
@@ -55,6 +56,35 @@ def programs() -> dict[str, quincunx.Program]:
 def program(request: pytest.FixtureRequest, programs: dict[str, quincunx.Program]) -> quincunx.Program:
     """One of them after the other."""
     return programs[request.param]
+
+
+CHECKS = {
+    "mypy": ["mypy", "--strict", "-p", "quincunx"],
+    "pyright": ["pyright", "."],
+    "stubtest": ["mypy.stubtest", "quincunx._core"],
+}
+
+
+@pytest.fixture(scope="session", autouse=True)
+def checks(request: pytest.FixtureRequest) -> Iterator[dict[str, subprocess.Popen[str]]]:
+    """Type checkers at work on the installed package, beside the tests: they take long to start."""
+    package = Path(quincunx.__file__).parent
+    wanted = any(item.path.name == "test_types.py" for item in request.session.items)
+    started = {
+        name: subprocess.Popen(
+            [sys.executable, "-m", *words],
+            cwd=package if name == "pyright" else package.parent,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+        for name, words in CHECKS.items()
+        if wanted
+    }
+    yield started
+    for process in started.values():
+        process.kill()
+        process.communicate()
 
 
 def tool(variable: str, places: list[Path]) -> str:
