@@ -11,6 +11,8 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
+from functools import partial
+from importlib import import_module
 from queue import SimpleQueue
 from typing import Any, TypeAlias
 
@@ -73,7 +75,7 @@ class _Process:
 
 def local(workers: int | None, memory: int | None) -> Engine:
     """Processes of this machine, each with so many bytes of memory at most."""
-    count = workers or len(os.sched_getaffinity(0))
+    count = workers or _processors()
 
     def run(task: Task, points: Sequence[int]) -> Iterator[tuple[int, Answer]]:
         processes = [_Process(task, memory) for _ in range(min(count, len(points)))]
@@ -100,23 +102,30 @@ def local(workers: int | None, memory: int | None) -> Engine:
     return run
 
 
-def dask(client: Any, workers: int | None) -> Engine:
+def _processors() -> int:
+    """As many as this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def dask_cluster(client: Any, workers: int | None) -> Engine:
     """A Dask cluster: that of a client, of the running one, or a local one."""
 
     def run(task: Task, points: Sequence[int]) -> Iterator[tuple[int, Answer]]:
         try:
-            from dask.distributed import Client, LocalCluster, get_client
-            from dask.distributed import as_completed as completed
+            distributed: Any = import_module("dask.distributed")
         except ImportError:
             raise misused("dask.distributed is not installed", "pip install 'quincunx[dask]'") from None
         own: list[Any] = []
         used = client
         if used is None:
             try:
-                used = get_client()
+                used = distributed.get_client()
             except ValueError:
-                cluster = LocalCluster(n_workers=workers or 2, threads_per_worker=1, dashboard_address=None)
-                used = Client(cluster)
+                size = {"n_workers": workers or 2, "threads_per_worker": 1}
+                cluster = distributed.LocalCluster(dashboard_address=None, **size)
+                used = distributed.Client(cluster)
                 own = [used, cluster]
         try:
             # Once to every worker, not with every point.
@@ -124,7 +133,7 @@ def dask(client: Any, workers: int | None) -> Engine:
             futures = {
                 used.submit(computed, shared, point, pure=False, retries=ATTEMPTS): point for point in points
             }
-            for future in completed(futures):
+            for future in distributed.as_completed(futures):
                 yield futures[future], _answer(future.result)
         finally:
             for thing in own:
@@ -133,12 +142,12 @@ def dask(client: Any, workers: int | None) -> Engine:
     return run
 
 
-def ray(workers: int | None) -> Engine:
+def ray_cluster(workers: int | None) -> Engine:
     """A Ray cluster: the one that is connected, or a local one."""
 
     def run(task: Task, points: Sequence[int]) -> Iterator[tuple[int, Answer]]:
         try:
-            import ray
+            ray: Any = import_module("ray")
         except ImportError:
             raise misused("ray is not installed", "pip install 'quincunx[ray]'") from None
         own = not ray.is_initialized()
@@ -151,7 +160,7 @@ def ray(workers: int | None) -> Engine:
             while waiting:
                 done, _ = ray.wait(list(waiting), num_returns=1)
                 for reference in done:
-                    yield waiting.pop(reference), _answer(lambda: ray.get(reference))
+                    yield waiting.pop(reference), _answer(partial(ray.get, reference))
         finally:
             if own:
                 ray.shutdown()
@@ -172,7 +181,7 @@ def named(engine: Any, workers: int | None, memory: int | None) -> Engine:
     if engine == "local":
         return local(workers, memory)
     if engine == "dask" or hasattr(engine, "scatter"):
-        return dask(None if engine == "dask" else engine, workers)
+        return dask_cluster(None if engine == "dask" else engine, workers)
     if engine == "ray":
-        return ray(workers)
+        return ray_cluster(workers)
     raise misused(f"no engine is {engine!r}", 'engines are "local", "dask", "ray" and a client of Dask')

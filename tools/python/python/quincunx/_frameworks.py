@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import inspect
 import io
 import tempfile
+import warnings
 from collections.abc import Callable, Sequence
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -37,7 +40,9 @@ def from_keras(model: Any, *, name: str | None = None) -> Model:
                     return candidate
         return None
 
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings():
+        # What the exporter's own code is warned of is not the user's.
+        warnings.simplefilter("ignore")
         path = Path(folder) / "model.onnx"
         try:
             if not getattr(model, "_called", False):
@@ -60,8 +65,7 @@ def _layers_of_keras(model: Any) -> list[Any]:
 
 
 def _zeros_of_keras(model: Any) -> Any:
-    import keras
-
+    keras: Any = import_module("keras")
     inputs = model.inputs
     if not inputs or any(extent is None for tensor in inputs for extent in tensor.shape[1:]):
         raise misused("the network has inputs of unknown shape", "begin it with a keras.layers.Input")
@@ -119,16 +123,12 @@ def _exported(module: Any, given: tuple[Any, ...], inputs: list[str], outputs: l
     is_quantised = any(type(part).__module__.startswith("brevitas.") for part in module.modules())
     try:
         if is_quantised:
-            from brevitas.export import export_qonnx
-
+            export_qonnx: Any = import_module("brevitas.export").export_qonnx
             with tempfile.TemporaryDirectory() as folder:
                 path = Path(folder) / "model.onnx"
                 export_qonnx(module, args=given, export_path=str(path), input_names=inputs, output_names=outputs)
                 return path.read_bytes()
-        import inspect
-
-        import torch
-
+        torch: Any = import_module("torch")
         # Of the two exporters that newer versions have, the one that keeps the names of modules.
         new = "dynamo" in inspect.signature(torch.onnx.export).parameters
         more: dict[str, Any] = {"dynamo": False} if new else {}
@@ -145,7 +145,7 @@ MULTIPLIES = ("Conv", "ConvTranspose", "Gemm", "MatMul", "LSTM", "GRU", "RNN")
 def _named(text: bytes, layer_of: Callable[[str], str | None], name: str) -> Model:
     """The model with nodes called like layers."""
     try:
-        import onnx
+        onnx: Any = import_module("onnx")
     except ImportError:
         raise misused("the package onnx is not installed", "pip install 'quincunx[onnx]'") from None
     proto = onnx.load_model_from_string(text)

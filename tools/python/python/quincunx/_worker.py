@@ -9,12 +9,12 @@ from __future__ import annotations
 import pickle
 import struct
 import sys
-from typing import Any, BinaryIO
+from typing import IO, Any
 
 LENGTH = struct.Struct("<Q")
 
 
-def send(stream: BinaryIO, message: Any) -> None:
+def send(stream: IO[bytes], message: Any) -> None:
     """Writes a message."""
     text = pickle.dumps(message, protocol=pickle.HIGHEST_PROTOCOL)
     stream.write(LENGTH.pack(len(text)))
@@ -22,7 +22,7 @@ def send(stream: BinaryIO, message: Any) -> None:
     stream.flush()
 
 
-def receive(stream: BinaryIO) -> Any:
+def receive(stream: IO[bytes]) -> Any:
     """Reads a message; ``EOFError`` when there is none."""
     head = stream.read(LENGTH.size)
     if len(head) < LENGTH.size:
