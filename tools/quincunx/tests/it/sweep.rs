@@ -4,7 +4,8 @@ use quincunx::compare::{Comparison, compare};
 use quincunx::compile::{Job, compile};
 use quincunx::report::{Format, Heading};
 use quincunx::sweep::{
-    Choice, Sweep, Variation, nothing_fits, of_options, picture, report, sweep, told,
+    Choice, Store, Sweep, Variation, coordinates, listed, nothing_fits, of_options, picture,
+    report, scatter, sweep, told,
 };
 use quincunx::target::ArchSource;
 use quincunx::{
@@ -371,4 +372,100 @@ fn options_and_data_that_do_not_do_are_refused() {
     assert_eq!(refused(&data, "seed=1", "seed=2"), "Q0653");
     let unknown = Dataset { labels: None, ..data };
     assert_eq!(refused(&unknown, "depth=1", "seed=1"), "Q0655");
+}
+
+/// The rows of a choice of combinations, with what a store knows, and how many were computed.
+fn chosen(choice: Choice, store: Option<&Store>, threads: usize) -> Outcome<String> {
+    let (model, setup) = (digits(), setup("tcu", &[], None));
+    let vary = ["array_size=4,8", "local_depth=2048,4096,8192", "quantise.weights=4,8"];
+    let vary: Vec<Variation> = vary.iter().map(|text| text.parse().unwrap()).collect();
+    let data = images(&model);
+    let job = Sweep {
+        model: &model,
+        setup: &setup,
+        vary: &vary,
+        choice,
+        over: &[],
+        data: Some(&data),
+        strict: false,
+        fold_batch_norm: true,
+        calibration: Calibration::default(),
+        threads: NonZeroUsize::new(threads).unwrap(),
+    };
+    let rows = sweep(&job, store, &Silent)?;
+    for draw in [scatter, coordinates] {
+        let drawn = draw(&job, &rows, &Heading::new("")).matches("<title>").count();
+        assert_eq!(drawn, 1 + rows.len());
+    }
+    Ok(report(&job, &rows).only(|key| key == "rows").render(Format::Csv))
+}
+
+#[test]
+fn draws_and_lists_are_rows_of_the_grid() {
+    let lines = |choice| chosen(choice, None, 2).unwrap();
+    let cut = |text: &str| -> Vec<String> {
+        // Which rows are best depends on the others.
+        text.lines().map(|line| line.replacen(",yes,", ",,", 1)).collect()
+    };
+    let grid = cut(&lines(Choice::Grid));
+    assert_eq!(grid.len(), 13);
+    let drawn = lines(Choice::Random { count: 5, seed: 3 });
+    assert_eq!(drawn, lines(Choice::Random { count: 5, seed: 3 }));
+    assert_eq!(cut(&drawn).iter().filter(|line| grid.contains(line)).count(), 6);
+    assert_ne!(drawn, lines(Choice::Random { count: 5, seed: 4 }));
+    let all = Choice::Random { count: 12, seed: 0 };
+    assert_eq!(cut(&lines(all)), grid);
+    let listed = cut(&lines(Choice::These(vec![vec![1, 2, 0], vec![0, 0, 1]])));
+    assert_eq!(listed, [0, 11, 2].map(|line: usize| grid[line].clone()));
+    let wrong = chosen(Choice::These(vec![vec![1, 3, 0]]), None, 1);
+    assert_eq!(wrong.unwrap_err().diagnostics[0].code(), "Q0653");
+}
+
+#[test]
+fn what_a_store_knows_is_the_same_for_any_number_of_threads() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("found.sqlite");
+    let store = Store::open(&path).unwrap();
+    let some = Choice::Random { count: 4, seed: 1 };
+    let first = chosen(some.clone(), Some(&store), 1).unwrap();
+    let grid = chosen(Choice::Grid, Some(&store), 2).unwrap();
+    assert_eq!(grid, chosen(Choice::Grid, None, 1).unwrap());
+    // From the file alone: another process would find it so.
+    let again = Store::open(&path).unwrap();
+    assert_eq!(chosen(some, Some(&again), 1).unwrap(), first);
+    assert_eq!(chosen(Choice::Grid, Some(&again), 1).unwrap(), grid);
+}
+
+#[test]
+fn tables_of_combinations_are_read() {
+    let read = |text: &str| {
+        let bytes = text.as_bytes().to_vec().into();
+        listed(&InputFile { name: "list.csv".to_owned(), path: None, bytes })
+    };
+    let (vary, choice) = read("rows, wl0_units\n2,64\n8,64\n2,128\n").unwrap();
+    let values: Vec<_> = vary.iter().map(|variation| variation.values.clone()).collect();
+    assert_eq!(values, [["2", "8"], ["64", "128"]]);
+    assert_eq!(choice, Choice::These(vec![vec![0, 0], vec![1, 0], vec![0, 1]]));
+    for wrong in ["", "rows\n", "rows,\n1,2\n", "rows,a\n1\n", "rows\n \n1,2", "rows,a\n1,\n"] {
+        assert_eq!(read(wrong).unwrap_err().diagnostics[0].code(), "Q0663", "{wrong:?}");
+    }
+    let long = format!("rows\n{}", "1\n".repeat(5000));
+    assert_eq!(read(&long).unwrap_err().diagnostics[0].code(), "Q0663");
+}
+
+proptest::proptest! {
+    #![proptest_config(proptest::prelude::ProptestConfig::with_cases(200))]
+
+    /// Neither a table of combinations nor a store breaks on any bytes.
+    #[test]
+    fn any_bytes_are_refused_or_read(bytes in proptest::collection::vec(proptest::prelude::any::<u8>(), 0..400)) {
+        let _ = listed(&InputFile { name: "a.csv".to_owned(), path: None, bytes: bytes.clone().into() });
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a.sqlite");
+        std::fs::write(&path, &bytes).unwrap();
+        match Store::open(&path) {
+            Ok(store) => assert!(bytes.is_empty() && store.get("key").unwrap().is_none()),
+            Err(problem) => assert_eq!(problem.code(), "Q0661"),
+        }
+    }
 }
