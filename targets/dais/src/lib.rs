@@ -35,7 +35,7 @@ pub mod words;
 pub use arch::DaisArch;
 pub use artifact::Artifact;
 pub use compile::cmvm::Effort;
-pub use compile::product::constant_product;
+pub use compile::product::{Product, ProductInput, constant_product};
 
 pub use compile::pipeline::{Cutoff, Staged, register_bits, to_pipeline};
 

@@ -6,6 +6,7 @@
 
 mod arrays;
 mod compare;
+mod dais;
 mod described;
 mod errors;
 mod files;
@@ -27,6 +28,8 @@ mod _core {
     use arrays::Array;
     #[pymodule_export]
     use compare::{page_of, page_of_programs, tables_of};
+    #[pymodule_export]
+    use dais::{Graph, read as read_graph, solve};
     #[pymodule_export]
     use files::write;
     #[pymodule_export]

@@ -244,10 +244,15 @@ pub(crate) fn read(
             Some(name) => name,
             None => recognise(&files, targets())?.info().name.to_owned(),
         };
-        let opened = open_native(&files, setup(&(target, arch, options), None)?, None)?;
-        Ok(Program { opened, origin: Origin::Files, subject })
+        native(&files, &(target, arch, options), subject)
     })?;
     program.warned(py)
+}
+
+/// Native files of one program.
+pub(crate) fn native(files: &[File], machine: &Wanted, subject: String) -> Outcome<Program> {
+    let opened = open_native(files, setup(machine, None)?, None)?;
+    Ok(Program { opened, origin: Origin::Files, subject })
 }
 
 impl Program {

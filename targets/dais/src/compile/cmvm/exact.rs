@@ -31,11 +31,32 @@ pub(super) struct Exact {
     pub(super) least: usize,
 }
 
+/// How long to look.
+#[derive(Clone, Copy)]
+pub(super) struct Budget {
+    /// Steps.
+    tries: u64,
+    /// Most inputs on the side that has fewer of them.
+    inputs: usize,
+}
+
+impl Budget {
+    /// That of an effort; in a hurry for products of one input only, which are quick.
+    pub(super) fn new(effort: Effort, hurried: bool) -> Budget {
+        match effort {
+            Effort::Fast if hurried => Budget { tries: 1 << 12, inputs: 1 },
+            Effort::Fast => Budget { tries: 1 << 18, inputs: MOST_INPUTS },
+            Effort::Default => Budget { tries: 1 << 22, inputs: MOST_INPUTS },
+            Effort::Max => Budget { tries: 1 << 27, inputs: MOST_INPUTS },
+        }
+    }
+}
+
 /// Looks for the fewest adders, with outputs of `limit` levels at most.
 pub(super) fn solve(
     problem: &Problem,
     limit: Option<u32>,
-    effort: Effort,
+    Budget { tries, inputs }: Budget,
     objective: Objective,
 ) -> Exact {
     let rows = problem.used_rows();
@@ -48,14 +69,9 @@ pub(super) fn solve(
     let side = Side::new(problem, &rows, &used, straight, &forms);
     let least = side.least;
     let judge = Judge { side: &side, limit, objective, best: None };
-    let tries = match effort {
-        Effort::Fast => 1 << 18,
-        Effort::Default => 1 << 22,
-        Effort::Max => 1 << 27,
-    };
     let factors = side.forms.len() * side.inputs.len();
     let most = side.forms.iter().flatten().map(|weight| weight.unsigned_abs()).max().unwrap_or(0);
-    if factors > MOST_FACTORS || most >= 1 << MOST_BITS {
+    if factors > MOST_FACTORS || most >= 1 << MOST_BITS || side.inputs.len() > inputs {
         return Exact { least, ..none };
     }
     match side.inputs.len() {

@@ -100,6 +100,8 @@ pub(crate) struct Settings {
     /// Adder levels that the result may have above the fewest possible with signed digits; any
     /// number without.
     pub(crate) depth_slack: Option<u32>,
+    /// [`Effort::Fast`] does not look for the fewest adders of tiny matrices, which takes milliseconds.
+    pub(crate) hurried: bool,
 }
 
 /// An adder `a ± b * 2^shift` of exact numbers. Nodes are the inputs, then the adders in order.
@@ -194,12 +196,13 @@ impl Settings {
     pub(crate) fn new(options: &Options) -> Settings {
         // -1 stands for any number.
         let depth_slack = u32::try_from(options.whole::<i32>("depth-slack")).ok();
-        Settings { objective: Objective::new(options), effort: Effort::new(options), depth_slack }
+        let (objective, effort) = (Objective::new(options), Effort::new(options));
+        Settings { objective, effort, depth_slack, hurried: false }
     }
 
     /// Settings for few adders.
     pub(crate) fn of(effort: Effort, depth_slack: Option<u32>) -> Settings {
-        Settings { objective: Objective::Adders, effort, depth_slack }
+        Settings { objective: Objective::Adders, effort, depth_slack, hurried: false }
     }
 
     /// The same without a bound on levels, if there is one.
@@ -305,7 +308,8 @@ pub(crate) fn solve(problem: &Problem, settings: &Settings) -> Result<Solution> 
     let (mut best, mut least) = (None, 0);
     let efforts = [Effort::Fast, Effort::Default, Effort::Max];
     for effort in efforts.into_iter().filter(|effort| *effort <= settings.effort) {
-        let exact = exact::solve(problem, levels, effort, objective);
+        let budget = exact::Budget::new(effort, settings.hurried);
+        let exact = exact::solve(problem, levels, budget, objective);
         least = least.max(exact.least);
         best = better(objective, best, exact.solution);
         // Fewer adders there are not; perhaps fewer bits.
@@ -316,7 +320,7 @@ pub(crate) fn solve(problem: &Problem, settings: &Settings) -> Result<Solution> 
         let is_over = settled.is_some();
         let systems = match settled {
             Some(graph) => vec![search::polished(problem, graph, limit)],
-            None => search::best_systems(problem, effort, limit, objective),
+            None => search::best_systems(problem, effort, limit, settings),
         };
         for system in systems {
             let (adders, outputs) = trees::adders(problem, &system, levels, effort);

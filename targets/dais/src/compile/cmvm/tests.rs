@@ -5,8 +5,12 @@ use super::*;
 use quincunx_testkit::within_seconds;
 use std::collections::BTreeSet;
 
-const FREE: Settings =
-    Settings { objective: Objective::Adders, effort: Effort::Fast, depth_slack: None };
+const FREE: Settings = Settings {
+    objective: Objective::Adders,
+    effort: Effort::Fast,
+    depth_slack: None,
+    hurried: false,
+};
 
 fn bounded(slack: u32) -> Settings {
     Settings { depth_slack: Some(slack), ..FREE }
@@ -561,7 +565,7 @@ fn equal_columns_of_large_problems_are_one() {
 #[test]
 fn faults_are_not_proved() {
     let problem = problem(bytes(2), 2, vec![3, 5, 7, -9]);
-    let system = search::best_systems(&problem, Effort::Fast, None, Objective::Adders).remove(0);
+    let system = search::best_systems(&problem, Effort::Fast, None, &FREE).remove(0);
     let (adders, outputs) = trees::adders(&problem, &system, None, Effort::Default);
     assert!(prove::prove(&problem, adders.clone(), &outputs).is_ok());
     for at in 0..adders.len() {
