@@ -355,7 +355,7 @@ class Graph:
         """``x`` where the condition, a truth value, is 1, else ``y``."""
         known = self.fixed(condition)
         if known or x == y:
-            return x if x == y or known and known[0] else y
+            return x if x == y or (known and known[0]) else y
         return self._choose(self.numbers[condition][0], x, y, bounds)
 
     def _choose(self, slot: int, x: Number, y: Number, bounds: Bounds | None) -> Number:
