@@ -467,6 +467,8 @@ def _widths(value: Any, shape: tuple[int, ...]) -> list[int]:
         and np.abs(array).max() > 1024
     ):
         raise misused("a number of bits is no integer, or above 1024")
+    if array.ndim == 0:
+        return [int(array)] * math.prod(shape)
     try:
         return [int(bits) for bits in np.broadcast_to(array, shape).ravel().tolist()]
     except ValueError:
