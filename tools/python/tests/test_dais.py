@@ -455,6 +455,40 @@ def test_the_docstring_shows_what_runs() -> None:
     assert tried > 4 and not failed
 
 
+def test_hls4ml_asks_us() -> None:
+    """What hls4ml 1.3.0 does for a dense layer of the strategy distributed_arithmetic."""
+    tool("da4ml")
+    generate = importlib.import_module("da4ml.codegen.hls").hls_logic_and_bridge_gen
+    theirs = importlib.import_module("da4ml.trace")
+    before = theirs.FixedVariableArray, theirs.comb_trace
+    rng = np.random.default_rng(9)
+    kernel, bias = (rng.integers(-31, 32, shape).astype(np.float32) / 8 for shape in ((8, 6), 6))
+    k, i, f = np.ones(8, np.int8), rng.integers(-1, 4, 8).astype(np.int8), np.full(8, 3, np.int8)
+
+    def solution() -> Any:
+        from da4ml.trace import FixedVariableArray, HWConfig, comb_trace
+
+        options = {"hard_dc": 2, "search_all_decompose_dc": True}
+        inp = FixedVariableArray.from_kif(k, i, f, HWConfig(1, -1, -1), solver_options=options)
+        out = inp @ kernel
+        out += bias
+        return comb_trace(inp, out)
+
+    usual = solution()
+    with quincunx.dais.in_hls4ml():
+        ours = solution()
+        again = theirs.FixedVariableArrayInput(8).quantize(1, 3, 3)
+        assert theirs.comb_trace(again, again * 2.0).shape == (8, 8)
+        assert isinstance(theirs.FixedVariableArray.from_kif(k, i, f), before[0])
+    assert (theirs.FixedVariableArray, theirs.comb_trace) == before
+    samples = rows(rng, 50, k.astype(int), i.astype(int), f.astype(int), (8,))
+    assert np.array_equal(ours.predict(samples), samples @ kernel + bias)
+    assert np.array_equal(usual.predict(samples), samples @ kernel + bias)
+    assert ours.cost <= usual.cost and ours.latency[1] <= usual.latency[1] + 2
+    code, _ = generate(ours, "dense_da_1", "vitis", pragmas=["#pragma HLS INLINE"], print_latency=True)
+    assert "dense_da_1" in code
+
+
 # Bad input
 
 X = FixedArray.input(3, 1, 3, 2)

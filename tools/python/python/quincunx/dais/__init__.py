@@ -11,6 +11,7 @@ array([7.25, 0.  ])
 """
 
 from ._array import Deferred, FixedArray, FixedArrayInput
+from ._hls4ml import in_hls4ml
 from ._program import Op, Program, load
 from ._solve import solve
 from ._trace import comb_trace, trace
@@ -22,6 +23,7 @@ __all__ = [
     "Op",
     "Program",
     "comb_trace",
+    "in_hls4ml",
     "load",
     "solve",
     "trace",

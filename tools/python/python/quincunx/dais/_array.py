@@ -306,6 +306,11 @@ class FixedArray(NDArrayOperatorsMixin):
         return NotImplemented if own is None else own(*args, **options)
 
 
+# An array never changes: `x += y` is `x = x + y`.
+for _name in "add sub mul truediv pow lshift rshift and or xor matmul".split():
+    setattr(FixedArray, f"__i{_name}__", getattr(FixedArray, f"__{_name}__"))
+
+
 class FixedArrayInput:
     """What enters a program, before its types are said: as da4ml's ``FixedVariableArrayInput``."""
 
