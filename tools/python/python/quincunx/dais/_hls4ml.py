@@ -55,12 +55,11 @@ def in_hls4ml(effort: str = "default") -> Iterator[None]:
             hwconf: Any = None,
             latency: Any = 0.0,
             solver_options: Mapping[str, Any] | None = None,
-        ) -> FixedArray:
-            if np.any(latency):
-                raise misused(
-                    "inputs that are late cannot be traced here", "convert the model without in_hls4ml"
-                )
-            hard_dc = (solver_options or {}).get("hard_dc", -1)
+        ) -> Any:
+            if solver_options is None or np.any(latency):
+                given = {} if hwconf is None else {"hwconf": hwconf}
+                return arrays.from_kif(k, i, f, latency=latency, solver_options=solver_options, **given)
+            hard_dc = solver_options.get("hard_dc", -1)
             return FixedArray.input(np.shape(k), k, i, f, effort=effort, hard_dc=hard_dc)
 
     def traced(inputs: Any, outputs: Any, *args: Any, **options: Any) -> Any:
