@@ -54,6 +54,7 @@ class Graph:
         self._named: dict[tuple[int, int, bool], Number] = {}
         self._constants: dict[tuple[int, int], Number] = {}
         self._products: dict[Any, Any] = {}
+        self._tables: dict[tuple[tuple[int, ...], Bounds], int] = {}
         # Where its numbers are, once it is part of another graph.
         self.moved: tuple[Graph, npt.NDArray[np.int64]] | None = None
 
@@ -229,7 +230,7 @@ class Graph:
                 added = [_sum(sum_, (number * int(weight), unit)) for sum_, weight in zip(added, row)]
                 continue
             slot, shift, negate = self.numbers[x]
-            # Rows of one number times two factors are added where they are of one power of two.
+            # A number and its negative are one row.
             positive = self.number(slot, shift, False) if negate else x
             signed = -row if negate else row
             rows[positive] = rows[positive] + signed if positive in rows else signed
@@ -490,11 +491,16 @@ class Graph:
         bounds = (min(entries), max(entries), unit)
         if bounds[0] == bounds[1]:
             return self.constant(bounds[0], unit)
-        table = (entries, bounds)
-        if table not in self.tables:
-            self.tables.append(table)
         slot = self.numbers[x][0]
-        return self.number(self._op(8, slot, -1, self.tables.index(table), bounds, delay=1), 0, False)
+        table = self._table(entries, bounds)
+        return self.number(self._op(8, slot, -1, table, bounds, delay=1), 0, False)
+
+    def _table(self, entries: tuple[int, ...], bounds: Bounds) -> int:
+        """The number of a table."""
+        found = self._tables.setdefault((entries, bounds), len(self.tables))
+        if found == len(self.tables):
+            self.tables.append((entries, bounds))
+        return found
 
     # Together
 
@@ -510,10 +516,7 @@ class Graph:
             if op.opcode == -1:
                 a = op.a
             if op.opcode == 8:
-                table = other.tables[op.data]
-                if table not in self.tables:
-                    self.tables.append(table)
-                data = self.tables.index(table)
+                data = self._table(*other.tables[op.data])
             slots.append(self._op(op.opcode, a, b, data, (op.low, op.high, op.unit), c))
         for slot, level in zip(slots, other.levels):
             self.levels[slot] = level
