@@ -9,6 +9,7 @@ mod staging;
 use crate::binary::{self, convert};
 use crate::compile::pipeline::register_bits;
 use crate::files::{self, packed};
+use crate::hls::{self, Flavour};
 use crate::isa::{Dialect, Inst};
 use crate::ports::{Ports, elements, ends, expect_unscaled, raw_interface, scaling_lines};
 use crate::program::{Output, Pipeline, Program, Slot};
@@ -55,6 +56,12 @@ pub(crate) const KINDS: &[EmitKind] = &[
         doc: "Verilog-2001 with wrapper, testbench, constraints and scripts; see options rtl-…",
     },
     EmitKind { name: "vhdl", doc: "VHDL-2008 with the same files around it" },
+    EmitKind {
+        name: "vitis",
+        doc: "C++ for Vitis HLS (ap_fixed) with top, testbench and script; see options rtl-…",
+    },
+    EmitKind { name: "oneapi", doc: "C++ for oneAPI (ac_fixed in a SYCL kernel), likewise" },
+    EmitKind { name: "catapult", doc: "C++ for Catapult (ac_fixed), likewise" },
 ];
 
 /// Operations of a program above which folders hold it packed: some ten megabytes of text.
@@ -138,6 +145,10 @@ impl Artifact {
 
     fn emit_rtl(&self, language: Language, stem: &str) -> Result<Vec<File>> {
         rtl::emit(&self.pipeline, &self.ports.interface, language, &self.rtl, stem)
+    }
+
+    fn emit_hls(&self, flavour: Flavour, stem: &str) -> Result<Vec<File>> {
+        hls::emit(&self.pipeline, &self.ports.interface, flavour, &self.rtl, stem)
     }
 
     /// The stages; one for a program that is not a pipeline.
@@ -322,6 +333,9 @@ impl quincunx_contract::Program for Artifact {
             "gz" => File::new(format!("{stem}.json.gz"), files::compress(&self.json()?)?),
             "verilog" => return self.emit_rtl(Language::Verilog, stem),
             "vhdl" => return self.emit_rtl(Language::Vhdl, stem),
+            "vitis" => return self.emit_hls(Flavour::Vitis, stem),
+            "oneapi" => return self.emit_hls(Flavour::OneApi, stem),
+            "catapult" => return self.emit_hls(Flavour::Catapult, stem),
             "asm" => File::new(format!("{stem}.dasm"), self.assembly()),
             "packed" => File::new(format!("{stem}.qdais"), packed::write(&self.pipeline)),
             "dot" | "svg" => return self.emit_headed(kind, stem, &Heading::default().of(stem)),

@@ -12,6 +12,7 @@ mod compile;
 #[deny(clippy::arithmetic_side_effects)]
 pub mod files;
 mod golden;
+pub mod hls;
 #[deny(clippy::arithmetic_side_effects)]
 pub mod isa;
 mod options;

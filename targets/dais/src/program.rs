@@ -265,6 +265,16 @@ impl From<Program> for Pipeline {
     }
 }
 
+/// The type that holds all others; numbers without bits do not count.
+pub(crate) fn common_type(kifs: impl Iterator<Item = Kif> + Clone) -> Kif {
+    let kifs = || kifs.clone().filter(|kif| kif.width() > 0);
+    Kif {
+        signed: kifs().any(|kif| kif.signed),
+        integer: kifs().map(|kif| kif.integer).max().unwrap_or(0),
+        fraction: kifs().map(|kif| kif.fraction).max().unwrap_or(0),
+    }
+}
+
 /// What to add to an operand to get the entry of a table.
 pub(crate) fn lookup_offset(operand: Kif, pad: i32) -> Int {
     -operand.range().0 - Int::from(pad)

@@ -8,9 +8,10 @@
 use super::netlist::{Builder, Cell, Name, NetId, Netlist, Rom, Wires};
 use super::number::{Number, Wanted, exact_sum, negated, negation, product, sum};
 use super::ports::{Field, input_fields, output_fields};
+use super::rom::entries_by_bits;
 use crate::isa::{BinaryBits, Inst, UnaryBits};
-use crate::program::{Output, Program, Slot, TableIndex, lookup_offset};
-use quincunx_num::{Int, Kif, bit_length};
+use crate::program::{Output, Program, Slot, TableIndex};
+use quincunx_num::{Int, Kif};
 
 /// The module of a program, which must be legal.
 pub(super) fn lower(program: &Program) -> Netlist {
@@ -189,20 +190,9 @@ impl Lowering<'_> {
     /// The low bits of the operand choose from the table, whose entries are put in their order.
     fn lookup(&mut self, x: Slot, table: TableIndex, pad: i32, kif: Kif) -> Wires {
         let operand = self.program.operations[x.0 as usize].slot_type.kif();
-        let values = &self.program.tables[table.0 as usize].values;
+        let table = &self.program.tables[table.0 as usize];
         let x = self.at(x);
-        // Entry 0 belongs to this operand.
-        let first = -lookup_offset(operand, pad);
-        let needed = bit_length(&Int::from(values.len().saturating_sub(1)));
-        let index_width = needed.min(x.width());
-        let entries: Vec<i32> = (0..1_u64 << index_width)
-            .map(|bits| {
-                let entry = super::wires::low_bits(&(Int::from(bits) - &first), index_width);
-                let entry = self.entry_of(&entry, bits, index_width, &first, operand);
-                usize::try_from(&entry).ok().and_then(|entry| values.get(entry)).copied()
-            })
-            .map(Option::unwrap_or_default)
-            .collect();
+        let (index_width, entries) = entries_by_bits(table, operand, pad);
         if kif.width() == 0 {
             return Wires::none();
         }
@@ -214,15 +204,6 @@ impl Lowering<'_> {
         let rom = Rom { index_width, width: kif.width().min(32), entries };
         let index = x.wires.slice(0, index_width);
         self.builder.rom(rom, index).fitted(kif.width(), signed)
-    }
-
-    /// Which entry the operands with these low bits read. If these are all bits of the operand there
-    /// is one such operand; if not, the table has every residue once.
-    fn entry_of(&self, residue: &Int, bits: u64, width: u32, first: &Int, operand: Kif) -> Int {
-        match width == operand.width() {
-            true => operand.wrap(&Int::from(bits)) - first,
-            false => residue.clone(),
-        }
     }
 
     /// `width` is that of the operand before it was negated.

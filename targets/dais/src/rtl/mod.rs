@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `wires.rs`, `netlist.rs` | bits, cells, modules: the form that everything else is made from |
 //! | `number.rs`, `lower.rs` | from instructions to cells |
+//! | `rom.rs` | tables in the order of the bits that choose from them |
 //! | `ports.rs` | which bits of the ports belong to which number |
 //! | `evaluate.rs` | what a module computes |
 //! | `estimate.rs`, `parts.rs` | LUTs and flip-flops it will take; what parts have of them |
@@ -25,6 +26,7 @@ mod parts;
 mod ports;
 mod print;
 mod project;
+mod rom;
 mod settings;
 mod stage;
 mod synth;
@@ -39,13 +41,17 @@ pub use estimate::Estimate;
 pub use names::module_name;
 pub(crate) use parts::capacity;
 pub use ports::Field;
+pub(crate) use ports::input_fields;
+pub(crate) use project::driver;
+pub(crate) use rom::entries_by_bits;
 pub(crate) use settings::OPTIONS;
 pub use settings::Settings;
 pub use synth::{Synthesis, synthesise};
-pub use vectors::Vectors;
+pub(crate) use vectors::samples;
+pub use vectors::{Samples, Vectors};
 
 use crate::ports::scaling_lines;
-use crate::program::Pipeline;
+use crate::program::{Pipeline, Program};
 use crate::verify::{Rules, verify_pipeline};
 use netlist::{NetId, Netlist, Wires};
 use number::Wanted;
@@ -99,7 +105,8 @@ pub fn emit(
     stem: &str,
 ) -> Result<Vec<File>> {
     let design = Design::new(pipeline)?;
-    let vectors = vectors::make(&design, pipeline, &interface.inputs, settings)?;
+    let samples = vectors::samples(&design.inputs, pipeline, &interface.inputs, settings)?;
+    let vectors = Vectors::of(&design, &samples);
     let name = settings.name.clone().unwrap_or_else(|| module_name(stem));
     let registers = settings.registers.unwrap_or(default_registers(pipeline));
     let (inputs, scalings) = (&interface.inputs, &scaling_lines(interface));
@@ -178,18 +185,11 @@ impl Design {
     /// The first error of a program that is not legal; `Q1180` when no bit leaves it, `Q1185` for a
     /// port of more than [`MAX_PORT`] bits.
     pub fn new(pipeline: &Pipeline) -> Result<Design> {
-        first_error(verify_pipeline(pipeline, &Rules::EXECUTABLE))?;
-        let (Some(first), Some(last)) = (pipeline.stages.first(), pipeline.stages.last()) else {
-            return Err(Diagnostic::invalid("Q1180", "a pipeline without stages has no logic"));
-        };
+        let (first, last) = ends_of_logic(pipeline)?;
         pipeline.stages.iter().try_for_each(check_ports)?;
         let (mut inputs, mut outputs) = (ports::input_fields(first), ports::output_fields(last));
         let (state_inputs, state_outputs) =
             (inputs.split_off(first.ends().0), outputs.split_off(last.ends().1));
-        if outputs.iter().all(|field| field.width() == 0) {
-            let message = "all outputs are 0 by their types, no bit leaves the module";
-            return Err(Diagnostic::unsupported("Q1180", message));
-        }
         let stages: Vec<Netlist> = pipeline.stages.iter().map(lower::lower).collect();
         let links = pipeline.stages.windows(2).map(|pair| {
             let outputs = ports::output_fields(&pair[0]);
@@ -286,8 +286,24 @@ impl Design {
     }
 }
 
+/// The first and the last stage of a legal pipeline that some bit leaves.
+///
+/// # Errors
+/// The first error of a program that is not legal; `Q1180` when no bit leaves it.
+pub(crate) fn ends_of_logic(pipeline: &Pipeline) -> Result<(&Program, &Program)> {
+    first_error(verify_pipeline(pipeline, &Rules::EXECUTABLE))?;
+    let (Some(first), Some(last)) = (pipeline.stages.first(), pipeline.stages.last()) else {
+        return Err(Diagnostic::invalid("Q1180", "a pipeline without stages has no logic"));
+    };
+    if last.output_types()[..last.ends().1].iter().all(|kif| kif.width() == 0) {
+        let message = "all outputs are 0 by their types, no bit leaves the module";
+        return Err(Diagnostic::unsupported("Q1180", message));
+    }
+    Ok((first, last))
+}
+
 /// Ports of a width that can be written.
-fn check_ports(program: &crate::program::Program) -> Result<()> {
+fn check_ports(program: &Program) -> Result<()> {
     for (port, kifs) in [("inputs", program.input_types()), ("outputs", program.output_types())] {
         let bits: u64 = kifs.iter().map(|kif| u64::from(kif.width())).sum();
         if bits > u64::from(MAX_PORT) {

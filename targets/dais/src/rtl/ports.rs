@@ -77,7 +77,7 @@ fn fields(kifs: Vec<Kif>) -> Vec<Field> {
 
 /// The fields of the inputs: all bits that any operation takes of an input. Its numbers are those
 /// before the shift that the program declares.
-pub(super) fn input_fields(program: &Program) -> Vec<Field> {
+pub(crate) fn input_fields(program: &Program) -> Vec<Field> {
     fields(program.input_types())
 }
 

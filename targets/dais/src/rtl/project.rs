@@ -140,7 +140,7 @@ fn description(
         },
         "model_inp": { "width": top.input_width(), "fields": fields(&top.design.inputs, &interface.inputs) },
         "model_out": { "width": top.output_width(), "fields": fields(&top.design.outputs, &interface.outputs) },
-        "driver": interface.inputs.iter().filter_map(driven).chain(interface.scalings.iter().map(scaled)).collect::<Vec<Value>>(),
+        "driver": driver(interface),
         "wrapper": { "input": kif(formats.input), "output": kif(formats.output) },
         "testbench_vectors": vectors,
         "part": settings.part,
@@ -149,6 +149,12 @@ fn description(
         "uncertainty": settings.uncertainty,
         "io_delay_ns": [settings.io_delay.0, settings.io_delay.1],
     })
+}
+
+/// What the driver does outside of the logic.
+pub(crate) fn driver(interface: &Interface) -> Vec<Value> {
+    let scaled = interface.scalings.iter().map(scaled);
+    interface.inputs.iter().filter_map(driven).chain(scaled).collect()
 }
 
 /// What the driver does with the numbers of an input before they become bits.

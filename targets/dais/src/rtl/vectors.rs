@@ -23,32 +23,52 @@ pub struct Vectors {
 }
 
 impl Vectors {
-    fn push(&mut self, design: &Design, numbers: &[Dyadic], results: &[Dyadic]) {
-        self.inputs.push(put(&design.inputs, numbers));
-        self.outputs.push(put(&design.outputs, results));
+    /// Samples as bits of the ports of a design.
+    pub(super) fn of(design: &Design, samples: &Samples) -> Vectors {
+        let bits = |fields, rows: &[Vec<Dyadic>]| rows.iter().map(|row| put(fields, row)).collect();
+        Vectors {
+            inputs: bits(&design.inputs, &samples.inputs),
+            outputs: bits(&design.outputs, &samples.outputs),
+        }
     }
 }
 
-/// The vectors that the settings ask for.
+/// Exact numbers for a testbench: a list for every sample.
+#[derive(Clone, Debug, Default)]
+pub struct Samples {
+    /// What goes in.
+    pub inputs: Vec<Vec<Dyadic>>,
+    /// What the executor says comes out.
+    pub outputs: Vec<Vec<Dyadic>>,
+}
+
+impl Samples {
+    fn push(&mut self, numbers: Vec<Dyadic>, results: Vec<Dyadic>) {
+        self.inputs.push(numbers);
+        self.outputs.push(results);
+    }
+}
+
+/// The samples that the settings ask for; random ones fill the fields of the input port.
 ///
 /// # Errors
 /// `Q1183` for a file of inputs that cannot be read or does not fit, or an input on which the
 /// program fails; `Q1184` when no random input is legal.
-pub(super) fn make(
-    design: &Design,
+pub(crate) fn samples(
+    fields: &[Field],
     pipeline: &Pipeline,
     ports: &[Port],
     settings: &Settings,
-) -> Result<Vectors> {
+) -> Result<Samples> {
     let mut executors = pipeline.stages.iter().map(Executor::new).collect::<Result<Vec<_>>>()?;
     match &settings.inputs {
-        Some(file) => given(design, &mut executors, &read_samples(file, ports)?),
-        None => random(design, &mut executors, settings.vectors),
+        Some(file) => given(&mut executors, &read_samples(file, ports)?),
+        None => random(fields, &mut executors, settings.vectors),
     }
 }
 
-fn given(design: &Design, executors: &mut [Executor], samples: &[Vec<f64>]) -> Result<Vectors> {
-    let mut vectors = Vectors::default();
+fn given(executors: &mut [Executor], samples: &[Vec<f64>]) -> Result<Samples> {
+    let mut vectors = Samples::default();
     for (sample, numbers) in samples.iter().enumerate() {
         let exact = |&value: &f64| Dyadic::from_f64(value);
         let numbers: Option<Vec<Dyadic>> = numbers.iter().map(exact).collect();
@@ -58,7 +78,7 @@ fn given(design: &Design, executors: &mut [Executor], samples: &[Vec<f64>]) -> R
         let numbers =
             numbers.ok_or_else(|| fail("holds a number that is not finite".to_owned()))?;
         match run(executors, &numbers)? {
-            Some(results) => vectors.push(design, &numbers, &results),
+            Some(results) => vectors.push(numbers, results),
             None => return Err(fail("makes a value leave its type".to_owned())),
         }
     }
@@ -66,16 +86,16 @@ fn given(design: &Design, executors: &mut [Executor], samples: &[Vec<f64>]) -> R
 }
 
 /// Random bits on the input port.
-fn random(design: &Design, executors: &mut [Executor], count: usize) -> Result<Vectors> {
+fn random(fields: &[Field], executors: &mut [Executor], count: usize) -> Result<Samples> {
     let mut state = 0x7a11_5eed_u64;
-    let mut vectors = Vectors::default();
+    let mut vectors = Samples::default();
     for _ in 0..count.saturating_mul(TRIES) {
         let number = |field: &Field| field.of_bits(&random_bits(&mut state, field));
-        let numbers: Vec<Dyadic> = design.inputs.iter().map(number).collect();
+        let numbers: Vec<Dyadic> = fields.iter().map(number).collect();
         let before: Vec<_> = executors.iter_mut().map(|e| e.registers_mut().clone()).collect();
         // A lookup outside its table has no result.
         match run(executors, &numbers) {
-            Ok(Some(results)) => vectors.push(design, &numbers, &results),
+            Ok(Some(results)) => vectors.push(numbers, results),
             // The next one takes its place.
             _ => {
                 executors.iter_mut().zip(before).for_each(|(e, before)| *e.registers_mut() = before)

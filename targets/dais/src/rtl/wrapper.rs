@@ -5,6 +5,7 @@ use super::netlist::{NetId, Wires};
 use super::number::Wanted;
 use super::print::Top;
 use super::{Field, Language, MAX_PORT, verilog, vhdl};
+use crate::program::common_type;
 use quincunx_diag::{Diagnostic, Result};
 use quincunx_num::Kif;
 use std::fmt::Write;
@@ -18,17 +19,8 @@ pub(super) struct Formats {
 
 /// The common formats of a design's ports.
 pub(super) fn formats(top: &Top<'_>) -> Formats {
+    let common = |fields: &[Field]| common_type(fields.iter().map(|field| field.kif));
     Formats { input: common(&top.design.inputs), output: common(&top.design.outputs) }
-}
-
-/// The type that holds all others; numbers without bits do not count.
-fn common(fields: &[Field]) -> Kif {
-    let kifs = || fields.iter().filter(|field| field.width() > 0).map(|field| field.kif);
-    Kif {
-        signed: kifs().any(|kif| kif.signed),
-        integer: kifs().map(|kif| kif.integer).max().unwrap_or(0),
-        fraction: kifs().map(|kif| kif.fraction).max().unwrap_or(0),
-    }
 }
 
 /// Bits of a port of the wrapper.

@@ -12,6 +12,7 @@ mod fast;
 mod forms;
 mod fuzz;
 mod golden;
+mod hls;
 mod lowering;
 mod machines;
 mod mutation;

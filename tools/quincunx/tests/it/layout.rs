@@ -112,7 +112,7 @@ const NEEDED: &[&str] = &[
 
 /// Rooms that only one target has.
 const OWN_ROOMS: &[(&str, &[&str])] = &[
-    ("dais", &["rtl", "tap", "words"]),
+    ("dais", &["hls", "rtl", "tap", "words"]),
     ("dpas", &["latency", "layout", "precision", "shape", "swsb"]),
     ("npu", &["compare", "derive", "regions", "replay", "work", "writer"]),
     (
