@@ -3,11 +3,11 @@
 //! vendor's compiler has it.
 
 use crate::common::random::{program, wide_program};
-use crate::common::{FOLDERS, cases};
+use crate::common::{cases, root};
 use crate::peers::folder;
 use quincunx_contract::{Grid, Interface, Port};
 use quincunx_dais::files::Pipeline;
-use quincunx_dais::hls::{Flavour, emit_with_samples};
+use quincunx_dais::hls::{Flavour, MAX_WIDTH, emit, emit_with_samples};
 use quincunx_dais::rtl::{Samples, Settings};
 use quincunx_dais::simulate::{Executor, Fast, overflows};
 use quincunx_dais::{Cutoff, text, to_pipeline};
@@ -17,8 +17,9 @@ use quincunx_testkit::Random;
 use std::fmt::Write as _;
 use std::fs;
 use std::num::NonZeroUsize;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::Mutex;
 
 /// Vectors of every program.
 const VECTORS: usize = 10_000;
@@ -158,7 +159,7 @@ fn parse(text: &str) -> Pipeline {
 /// The golden programs and pipelines.
 fn golden(random: &mut Random) -> Vec<Bench> {
     let mut list = Vec::new();
-    for case in cases(&[&FOLDERS[..], &["alir4"]].concat()) {
+    for case in cases(&["ops", "traced", "quirks", "alir4"]) {
         let stem = case.name.replace('/', "_");
         let mut forms = vec![Pipeline::from(case.program())];
         for (_, json) in case.pipelines() {
@@ -173,6 +174,15 @@ fn golden(random: &mut Random) -> Vec<Bench> {
         }
     }
     list
+}
+
+/// A program of alkaid with registers.
+fn with_registers(random: &mut Random) -> Bench {
+    let path = root().join("../../../examples/dais/filter.json");
+    let text = fs::read_to_string(path).unwrap();
+    let pipeline = quincunx_dais::files::read_json(&text, false).unwrap().pipeline;
+    assert!(pipeline.has_state());
+    Bench::random("filter".to_owned(), pipeline, random).unwrap()
 }
 
 /// Random programs, and some of them in stages.
@@ -259,33 +269,38 @@ fn main_of(benches: &[&Bench], flavour: Flavour) -> String {
     all + "int main() {\n  int failed = 0;\n" + &calls + "  return failed;\n}\n"
 }
 
-/// Compiles and runs testbenches in a folder; gives what they say.
-fn run(folder: &Path, benches: &[&Bench], flavour: Flavour, includes: &[String]) -> String {
+/// Compiles testbenches in a folder into one program.
+fn compile(folder: &Path, benches: &[&Bench], flavour: Flavour, includes: &[String]) -> PathBuf {
     let stem = format!("all_{}", benches[0].name);
     fs::write(folder.join(format!("{stem}.cpp")), main_of(benches, flavour)).unwrap();
     let mut compile = Command::new("g++");
     compile.args(["-std=c++17", "-O0", "-w", "-I", "."]).current_dir(folder);
     let includes = includes.iter().flat_map(|include| ["-isystem", include]);
-    let output =
-        compile.args(includes).arg(format!("{stem}.cpp")).args(["-o", &stem]).output().unwrap();
+    let output = compile.args(includes).arg(format!("{stem}.cpp")).args(["-o", &stem]).output();
+    let output = output.unwrap();
     let errors: String = String::from_utf8_lossy(&output.stderr).chars().take(4000).collect();
     assert!(output.status.success(), "{flavour:?} {stem}: {errors}");
-    let output = Command::new(folder.join(&stem)).current_dir(folder).output().unwrap();
+    folder.join(stem)
+}
+
+/// What testbenches say.
+fn run(program: &Path) -> String {
+    let folder = program.parent().unwrap();
+    let output = Command::new(program).current_dir(folder).output().unwrap();
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
-/// All testbenches in some programs, two at a time.
-fn judge(benches: &[Bench], flavour: Flavour, includes: &[String]) {
-    let folder = &folder(&format!("hls-{}", flavour.name()));
-    write_sycl(folder);
-    benches.iter().for_each(|bench| bench.emit(flavour, folder));
-    let (large, small): (Vec<&Bench>, Vec<&Bench>) =
-        benches.iter().partition(|bench| bench.name.starts_with("traced"));
-    let said = std::thread::scope(|scope| {
-        let groups =
-            [large, small].map(|group| scope.spawn(move || run(folder, &group, flavour, includes)));
-        groups.map(|group| group.join().unwrap()).concat()
-    });
+/// A folder with the files of all programs.
+fn write(benches: &[Bench], name: &str, flavour: Flavour) -> PathBuf {
+    let folder = folder(&format!("{name}-{}", flavour.name()));
+    write_sycl(&folder);
+    benches.iter().for_each(|bench| bench.emit(flavour, &folder));
+    folder
+}
+
+/// Runs the testbenches of some programs in one, all of which must pass.
+fn judge(folder: &Path, benches: &[&Bench], flavour: Flavour, includes: &[String]) {
+    let said = run(&compile(folder, benches, flavour, includes));
     for Bench { name, .. } in benches {
         let expected = format!("PASS {name}: {VECTORS} vectors");
         assert!(said.contains(&expected), "{flavour:?} {name}: {said}");
@@ -298,13 +313,109 @@ fn generated_functions_give_what_the_simulators_give() {
     let mut random = Random::new(22);
     let mut benches = golden(&mut random);
     benches.extend(drawn(&mut random));
+    benches.push(with_registers(&mut random));
     for (number, text) in ODD.iter().enumerate() {
         let name = format!("odd{number}");
         benches.push(Bench::random(name, parse(text), &mut random).unwrap());
     }
+    let folders = Flavour::ALL.map(|flavour| (flavour, write(&benches, "hls", flavour)));
+    // Compilers take most of the time: large programs first, as many at a time as is usual. The
+    // types of AMD take several times as long as the others; of the largest program, which is
+    // golden in two forms, they get the one with all registers.
+    let (large, small): (Vec<&Bench>, Vec<&Bench>) =
+        benches.iter().partition(|bench| bench.name.starts_with("traced"));
+    let is_small = |bench: &&Bench| bench.name != "traced_jet_mlp_6b_0";
+    let fewer: Vec<&Bench> = large.iter().copied().filter(is_small).collect();
+    let jobs = [true, false].into_iter().flat_map(|is_large| {
+        folders.iter().map(move |(flavour, folder)| (is_large, *flavour, folder))
+    });
+    let jobs = Mutex::new(jobs);
+    std::thread::scope(|scope| {
+        for _ in 0..2 {
+            scope.spawn(|| {
+                loop {
+                    let job = jobs.lock().unwrap().next();
+                    let Some((is_large, flavour, folder)) = job else { break };
+                    let group = match (is_large, flavour) {
+                        (true, Flavour::Vitis) => &fewer,
+                        (true, _) => &large,
+                        _ => &small,
+                    };
+                    judge(folder, group, flavour, &includes);
+                }
+            });
+        }
+    });
+}
+
+/// Faults in the function, and files of vectors that are not there or differ, make testbenches fail.
+#[test]
+fn testbenches_can_fail() {
+    let Some(includes) = includes() else { return };
+    let mut random = Random::new(5);
+    let bench = Bench::random("odd1".to_owned(), parse(ODD[1]), &mut random).unwrap();
     for flavour in Flavour::ALL {
-        let start = std::time::Instant::now();
-        judge(&benches, flavour, &includes);
-        eprintln!("{flavour:?} {:?}", start.elapsed());
+        let benches = std::slice::from_ref(&bench);
+        let folder = write(benches, "hls-faults", flavour);
+        let read = |name: &str| fs::read_to_string(folder.join(name)).unwrap();
+        let good = compile(&folder, &[&bench], flavour, &includes);
+        let says = |name: &str, change: &dyn Fn(&str) -> String| {
+            let before = read(name);
+            let after = change(&before);
+            assert_ne!(before, after);
+            fs::write(folder.join(name), after).unwrap();
+            // Vectors are read when the program runs.
+            let changed = match name.ends_with(".h") {
+                true => compile(&folder, &[&bench], flavour, &includes),
+                false => good.clone(),
+            };
+            let said = run(&changed);
+            fs::write(folder.join(name), before).unwrap();
+            said.contains("FAIL odd1") && !said.contains("PASS")
+        };
+        for name in ["odd1_in.hex", "odd1_out.hex"] {
+            assert!(says(name, &|_| String::new()), "{flavour:?} {name}");
+            let other = |text: &str| {
+                let last = text.len() - 2;
+                let digit = if &text[last..=last] == "0" { "1" } else { "0" };
+                format!("{}{digit}\n", &text[..last])
+            };
+            assert!(says(name, &other), "{flavour:?} {name}");
+        }
+        assert!(run(&good).contains("PASS odd1"), "{flavour:?}");
+        assert!(says("odd1.h", &|text| text.replacen(" + ", " - ", 1)), "{flavour:?}");
+    }
+}
+
+/// Files, names and what cannot be written.
+#[test]
+fn files_and_refusals() {
+    let settings = Settings { vectors: 3, ..Settings::default() };
+    let emit = |text: &str, flavour, name: &str| {
+        let pipeline = parse(text);
+        emit(&pipeline, &interface(&pipeline), flavour, &settings, name)
+    };
+    for (flavour, script, top) in [
+        (Flavour::Vitis, "double_vitis.tcl", "double_top.cpp"),
+        (Flavour::OneApi, "CMakeLists.txt", "double_top.hpp"),
+        (Flavour::Catapult, "double_catapult.tcl", "double_top.cpp"),
+    ] {
+        let files = emit(ODD[0], flavour, "double").unwrap();
+        let names: Vec<&str> = files.iter().map(|file| file.name.as_str()).collect();
+        let around = ["double_in.hex", "double_out.hex", script, "double_hls.json"];
+        assert_eq!(names[..4], ["dais_fixed.h", "double.h", top, "double_tb.cpp"]);
+        assert_eq!(names[4..], around);
+        assert_eq!(files[4].text().unwrap().lines().count(), 3);
+    }
+    let wide = ".dais\n.inputs 2\n%0 = input 0 : (1, 600, 0)\n%1 = input 1 : (1, 0, 600)
+%2 = quantise %1 : (1, 0, 3)\n%3 = mul %0, %1 : (1, 601, 600)\nout %3\n";
+    let none =
+        ".dais\n.inputs 1\n%0 = input 0 : (1, 3, 0)\nout zero\nout %1\n%1 = const 0 : (0, 0, 0)\n";
+    for flavour in Flavour::ALL {
+        let problem = emit(wide, flavour, "wide").unwrap_err();
+        assert_eq!(problem.code(), "Q1191");
+        assert!(problem.to_string().contains("instruction 3"), "{problem}");
+        assert!(problem.to_string().contains(&MAX_WIDTH.to_string()), "{problem}");
+        assert_eq!(emit(none, flavour, "none").unwrap_err().code(), "Q1180");
     }
 }

@@ -169,6 +169,38 @@ proc package {args} {}
     assert!(quartus.contains("execute_flow -compile"), "{quartus}");
 }
 
+/// The projects for C++ compilers, whose commands only write down what they are given.
+#[test]
+fn scripts_of_compilers_are_read() {
+    let place = tempfile::tempdir().unwrap();
+    let folder = place.path();
+    let file = folder.join("adder.dasm");
+    fs::write(&file, ADDER).unwrap();
+    for kind in ["vitis", "catapult", "oneapi"] {
+        let out = format!("{}/", folder.join(kind).display());
+        let run = quincunx(&["asm", file.to_str().unwrap(), "--emit", kind, "-o", &out]);
+        assert_eq!(run.code, 0, "{}", run.stderr);
+    }
+    let text = fs::read_to_string(folder.join("oneapi/CMakeLists.txt")).unwrap();
+    assert!(
+        text.contains("set(CLOCK 5ns") && text.contains("set(DEVICE 10AX115S2F45I1SG"),
+        "{text}"
+    );
+    if Command::new("tclsh").arg("/dev/null").output().is_ok() {
+        for (kind, words) in [
+            ("vitis", ["set_top adder_top", "create_clock -period 5", "csynth_design"]),
+            ("catapult", ["-DESIGN_HIERARCHY adder_top", "-CLOCK_PERIOD 5", "go extract"]),
+        ] {
+            let script = format!("adder_{kind}.tcl");
+            let stubs = "rename unknown {}\nproc unknown {args} { puts $args }\n";
+            let folder = folder.join(kind);
+            fs::write(folder.join("stubs.tcl"), format!("{stubs}source {script}\n")).unwrap();
+            let said = run(&folder, "tclsh", &["stubs.tcl"]);
+            assert!(words.iter().all(|word| said.contains(word)), "{said}");
+        }
+    }
+}
+
 /// A small program, so that Yosys is quick.
 const ADDER: &str = ".dais
 .inputs 2
