@@ -10,7 +10,7 @@
 //! | `verify` | [`mod@verify`] |
 //! | `time` | [`mod@time`] |
 //! | `compare` | [`mod@compare`] |
-//! | `report` | [`mod@page`] |
+//! | `report` | [`mod@page`], [`mod@vendor`] |
 //! | `sweep` | [`mod@sweep`] |
 //! | `quantise` | [`mod@quantise`] |
 //! | `diff` | [`mod@diff`] |
@@ -58,6 +58,7 @@ pub mod sweep;
 #[cfg(test)]
 mod tests;
 pub mod time;
+pub mod vendor;
 pub mod verify;
 
 pub use data::{Dataset, InputSpec, data_shapes};

@@ -1,4 +1,4 @@
-//! Fixed-point types and expressions of C++.
+//! Fixed-point types and expressions of C++. Facts: `hls-types` (`docs/bibliography.md`).
 
 use super::Flavour;
 use quincunx_num::Kif;

@@ -1,4 +1,5 @@
-//! Scripts for the compilers, and what the files are as JSON.
+//! Scripts for the compilers, and what the files are as JSON. Facts: `hls-types`
+//! (`docs/bibliography.md`).
 
 use super::{Design, Flavour, Numbers, header, top};
 use crate::program::Pipeline;

@@ -1,4 +1,5 @@
 //! What the compilers begin with: the function behind ports, with a result in every clock cycle.
+//! Facts: `hls-types` (`docs/bibliography.md`).
 
 use super::{Design, Flavour, Numbers};
 

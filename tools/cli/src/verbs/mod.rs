@@ -74,11 +74,8 @@ impl Verb {
     /// Whether its result is a report, which has a form and tables.
     pub(crate) fn reports(&self) -> bool {
         match self {
-            Verb::Report(_)
-            | Verb::Asm(_)
-            | Verb::Disasm(_)
-            | Verb::Completions(_)
-            | Verb::Man(_) => false,
+            Verb::Report(verb) => verb.is_table(),
+            Verb::Asm(_) | Verb::Disasm(_) | Verb::Completions(_) | Verb::Man(_) => false,
             Verb::Compile(_)
             | Verb::Run(_)
             | Verb::Verify(_)

@@ -1,6 +1,6 @@
 //! `report`.
 
-use crate::args::{Data, Images, Machine, Preparation};
+use crate::args::{Data, Images, Machine, Preparation, Reading};
 use crate::console::Console;
 use crate::input;
 use crate::output;
@@ -11,9 +11,11 @@ use quincunx::diag::{Class, Diagnostic, Result, Sources};
 use quincunx::page::{Machine as Shown, Subject, belong_together, page};
 use quincunx::target::folder::Folder;
 use quincunx::tensor::Tensors;
+use quincunx::vendor::{Row, estimates, read, reports_in, table};
 use quincunx::verify::{Against, Agreement, against_model, refuse_illegal};
 use quincunx::{
-    Calibration, Dataset, InputFile, InputSpec, Model, Opened, Outcome, open_folder, targets,
+    Calibration, Dataset, InputFile, InputSpec, Model, Opened, Outcome, natives_in, open_folder,
+    targets,
 };
 use std::path::{Path, PathBuf};
 
@@ -25,15 +27,19 @@ use std::path::{Path, PathBuf};
 /// a click tells why something starts when it does, rooflines, weights and activations against the
 /// grids of the machines, and feature maps.
 ///
+/// Of a folder with reports of Vivado (`*utilization*.rpt`, `*timing*.rpt`) or Quartus (`*.fit.rpt`,
+/// `*.fit.summary`, `*.sta.rpt`): a table of what they say, beside our estimate of the program that
+/// is given with the folder or lies in it.
+///
 /// The exit code is that of `compare` for a model, and of `verify --model` for programs.
 #[derive(Args)]
 pub(crate) struct Report {
-    /// Model, or program folders of one network
-    #[arg(required = true, value_name = "MODEL|PROGRAM")]
+    /// Model, or program folders of one network, or a folder of reports and a program
+    #[arg(required = true, value_name = "MODEL|PROGRAM|REPORTS")]
     files: Vec<PathBuf>,
-    /// Write the page to this file
+    /// Write the page to this file; needed for a page, tables go to stdout without it
     #[arg(short, long, value_name = "FILE")]
-    output: PathBuf,
+    output: Option<PathBuf>,
     /// Inputs: .npy, .npz (arrays by input name); for one input also .csv, .png or .pgm; or
     /// random:SEED, zeros, ones. Needed for a model
     #[arg(short, long, value_name = "FILE|random:SEED|zeros|ones")]
@@ -60,15 +66,30 @@ pub(crate) struct Report {
 
 impl Report {
     pub(crate) fn run(self, console: &Console) -> Outcome<u8> {
-        output::expect([&self.output])?;
+        output::expect(&self.output)?;
+        if let Some(reports) = reports_of(&self.files)? {
+            return self.of_reports(&reports, console);
+        }
+        if self.output.is_none() {
+            let problem = Diagnostic::usage("Q0719", "a page needs a file");
+            return Err(problem.help("name it with --output").into());
+        }
         let programs = self.files.iter().filter(|path| Folder::is_at(path)).count();
         match &self.files[..] {
             [model] if programs == 0 => self.of_model(model, console),
             all if programs == all.len() => self.of_programs(console),
             _ => Err(Diagnostic::usage("Q0719", "expected one model, or program folders")
-                .help("give a model alone; programs are folders that `compile` has written")
+                .help(
+                    "give a model alone; programs are folders that `compile` has written; a folder \
+                     of reports of Vivado or Quartus goes with at most one program",
+                )
                 .into()),
         }
+    }
+
+    /// True for a folder of reports, whose result is a table and no page.
+    pub(crate) fn is_table(&self) -> bool {
+        reports_of(&self.files).is_ok_and(|reports| reports.is_some())
     }
 
     /// The data with a choice of images.
@@ -166,6 +187,43 @@ impl Report {
         Ok(if differences.is_empty() { 0 } else { Class::Answer.exit_code() })
     }
 
+    /// What the tools say of a design, and our estimate.
+    fn of_reports(self, reports: &[PathBuf], console: &Console) -> Outcome<u8> {
+        let target = (self.target.len() > 1).then_some("several targets");
+        let model = self.model.iter().map(|_| "--model");
+        let data = self.data.iter().map(|_| "--data");
+        let images = self.images.images.as_ref().map(|_| "--images");
+        let image = (!self.image.is_empty()).then_some("--image");
+        let page = model.chain(data).chain(images).chain(image).chain(target);
+        let part = self.preparation.part.given();
+        let given = page.chain(self.preparation.given()).chain(part);
+        input::without_effect(given, "a folder of reports")?;
+        output::reads(reports.iter().map(PathBuf::as_path))?;
+        let folder = &self.files[0];
+        let mut rows = Vec::new();
+        for path in reports {
+            rows.push(Row::of_report(read(path)?, folder));
+        }
+        let beside = match &self.files[1..] {
+            [] => program_in(folder)?,
+            given => given.first().cloned(),
+        };
+        let target = self.target.into_iter().next();
+        let reading = Reading { target, machine: self.machine, lenient: false };
+        match beside {
+            Some(path) => {
+                let paths = std::slice::from_ref(&path);
+                let opened = input::program(paths, &reading)?;
+                console.diagnostics(&opened.warnings, &opened.sources);
+                refuse_illegal(&opened)?;
+                rows.extend(estimates(&opened.executable, &input::subject(paths))?);
+            }
+            None => input::without_effect(reading.given(), "reports without a program")?,
+        }
+        console.report(&table(&rows), self.output.as_deref())?;
+        Ok(0)
+    }
+
     /// Refuses options that would change nothing in a report of programs.
     fn refuse_idle(&self) -> Result<()> {
         let target = (!self.target.is_empty()).then_some("--target");
@@ -249,6 +307,28 @@ impl Report {
         console: &Console,
     ) -> Outcome<()> {
         console.progress().start("page", 0);
-        console.write(Some(&self.output), page(subject, machines)?.as_bytes())
+        console.write(self.output.as_deref(), page(subject, machines)?.as_bytes())
+    }
+}
+
+/// The reports in the first of the paths, if that is a folder of such files; a second one is a
+/// program.
+fn reports_of(paths: &[PathBuf]) -> Result<Option<Vec<PathBuf>>> {
+    let ([folder] | [folder, _]) = paths else { return Ok(None) };
+    if !folder.is_dir() || Folder::is_at(folder) {
+        return Ok(None);
+    }
+    Ok(Some(reports_in(folder)?).filter(|reports| !reports.is_empty()))
+}
+
+/// The only native file in a folder, if there is just one.
+fn program_in(folder: &Path) -> Result<Option<PathBuf>> {
+    let files = match natives_in(folder, targets()) {
+        Err(problem) if problem.code() == "Q0611" => return Ok(None),
+        files => files?,
+    };
+    match &files[..] {
+        [only] => Ok(only.path.clone()),
+        _ => Ok(None),
     }
 }

@@ -151,3 +151,48 @@ fn programs_of_one_network_are_shown_together_and_others_are_refused() {
     refused(&[&model, "-d", &test, "--model", &model], "Q0708", &["--model"]);
     refused(&[&tcu, "--format", "json"], "Q0708", &["--format"]);
 }
+
+/// A folder of reports of Vivado and Quartus, and a program of which they may be.
+#[test]
+fn reports_of_tools_are_one_table() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let reports = root.join("tests/reports").to_str().unwrap().to_owned();
+    let program = root.join("tests/golden/dais/traced/tiny_mlp_4b_pipeline_lc2.json");
+    let program = program.to_str().unwrap();
+    let rows = |arguments: &[&str]| -> Vec<serde_json::Value> {
+        let run = quincunx(&[&["report", "--format", "json", "--quiet"], arguments].concat());
+        assert_eq!(run.code, 0, "{arguments:?}: {}", run.stderr);
+        let found: serde_json::Value = serde_json::from_slice(&run.stdout).unwrap();
+        found["rows"].as_array().unwrap().clone()
+    };
+    let found = rows(&[&reports, program]);
+    let names: Vec<&str> = found.iter().map(|row| row["report"].as_str().unwrap()).collect();
+    let files = ["timing_summary.rpt", "tiny.fit.summary", "tiny.sta.rpt", "utilization.rpt"];
+    assert_eq!(names[..4], files);
+    assert_eq!((&found[0]["wns"], &found[0]["fmax"]), (&3.0.into(), &500.0.into()));
+    assert_eq!((&found[1]["ALM"], &found[3]["LUT"]), (&214.0.into(), &391.0.into()));
+    assert_eq!(found[2]["fmax"], 412.54);
+    // Our own line: more than nothing, and the latency that only we know.
+    assert!(found[4]["LUT"].as_f64().unwrap() > 100.0 && found[4]["wns"].is_null());
+    assert!(found[4]["latency"].as_u64().unwrap() > 1 && found[0]["latency"].is_null());
+    // Reports may lie deeper, and a program beside them.
+    let place = tempfile::tempdir().unwrap();
+    let deep = place.path().join("net_vivado");
+    std::fs::create_dir(&deep).unwrap();
+    std::fs::copy(root.join("tests/reports/utilization.rpt"), deep.join("utilization.rpt"))
+        .unwrap();
+    let folder = place.path().to_str().unwrap();
+    assert_eq!(rows(&[folder]).len(), 1);
+    std::fs::copy(program, place.path().join("net.json")).unwrap();
+    assert_eq!(rows(&[folder]).len(), 2);
+    // What is no report, what has no effect, and a page without a file.
+    let bad = file(place.path(), "x.sta.rpt", b"nothing");
+    let run = quincunx(&["report", folder]);
+    assert_eq!(run.code, 3, "{}", run.stderr);
+    assert!(run.stderr.contains("Q0664") && run.stderr.contains("x.sta.rpt"), "{}", run.stderr);
+    std::fs::remove_file(bad).unwrap();
+    let run = quincunx(&["report", folder, "--data", "zeros"]);
+    assert!(run.code == 2 && run.stderr.contains("Q0708"), "{}", run.stderr);
+    let run = quincunx(&["report", &digits("digits.onnx"), "--data", "zeros"]);
+    assert!(run.code == 2 && run.stderr.contains("Q0719"), "{}", run.stderr);
+}
