@@ -14,11 +14,22 @@ use quincunx::target::Engine;
 use quincunx::tensor::Tensors;
 use quincunx::{Dataset, Executable, InputFile, InputSpec, Outcome, is_quantised};
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 /// A network as it was read.
 #[pyclass(frozen)]
-pub(crate) struct Model(pub(crate) Arc<quincunx::Model>);
+pub(crate) struct Model(pub(crate) Arc<quincunx::Model>, OnceLock<Executable>);
+
+impl Model {
+    fn new(model: quincunx::Model) -> Self {
+        Model(Arc::new(model), OnceLock::new())
+    }
+
+    /// The network as it is, which is prepared on its first run.
+    fn reference(&self) -> &Executable {
+        self.1.get_or_init(|| Executable::reference(&self.0.graph))
+    }
+}
 
 /// Data as Python code gives it.
 #[derive(FromPyObject)]
@@ -99,7 +110,7 @@ pub(crate) fn load(
                 InputFile { name, path: None, bytes }
             }
         };
-        Ok(Model(Arc::new(quincunx::Model::read_with(&file, &options)?)))
+        Ok(Model::new(quincunx::Model::read_with(&file, &options)?))
     })
 }
 
@@ -167,8 +178,7 @@ impl Model {
         count: Option<usize>,
         progress: Option<Py<PyAny>>,
     ) -> PyResult<Vec<(String, Array)>> {
-        let executable = Executable::reference(&self.0.graph);
-        executed(py, &executable, data, (Engine::Fast, layers, count), progress)
+        executed(py, self.reference(), data, (Engine::Fast, layers, count), progress)
     }
 }
 
@@ -270,7 +280,7 @@ pub(crate) fn quantise(
         Ok((quincunx::Model::read(&file)?, report, warnings))
     })?;
     warn(py, &warnings, &Sources::new())?;
-    Ok((Model(Arc::new(result)), Report(report)))
+    Ok((Model::new(result), Report(report)))
 }
 
 fn widths_file(text: String) -> InputFile {

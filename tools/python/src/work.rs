@@ -8,7 +8,7 @@ use std::cell::RefCell;
 use std::num::NonZeroUsize;
 use std::rc::Rc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 /// Least time between two calls of a callback.
@@ -105,7 +105,10 @@ pub(crate) fn busy<T: Send>(
     result.map_err(|error| error.unwrap_or_else(|failure| raised(py, &failure)))
 }
 
-/// As many threads as are asked for, else as this process may use.
+/// As many threads as are asked for, else as this process may use, which takes longer to find out than
+/// many a run.
 pub(crate) fn threads(wanted: Option<usize>) -> NonZeroUsize {
-    wanted.and_then(NonZeroUsize::new).unwrap_or_else(available_threads)
+    static AVAILABLE: OnceLock<NonZeroUsize> = OnceLock::new();
+    let available = || *AVAILABLE.get_or_init(available_threads);
+    wanted.and_then(NonZeroUsize::new).unwrap_or_else(available)
 }

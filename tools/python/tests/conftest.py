@@ -104,7 +104,7 @@ def tool(variable: str, places: list[Path]) -> str:
 def command() -> Callable[..., str]:
     """What the command line prints."""
     places = [ROOT / "target" / profile / "quincunx" for profile in ("debug", "release", "dist")]
-    path = tool("QUINCUNX_BINARY", places)
+    path = tool("QUINCUNX", places)
 
     def run(*arguments: object) -> str:
         words = [path, *map(str, arguments)]

@@ -254,6 +254,28 @@ def test_strict_and_verify_each(model: quincunx.Model) -> None:
     assert program.machines == [("npu", "gemini")]
 
 
+def test_runs_do_not_depend_on_runs_before(program: Program, images: Images) -> None:
+    ((target, _),) = program.machines
+    fresh = compiled(target)
+    bad = images.copy()
+    bad[3, 0, 0, 0] = np.nan
+    first, layers = fresh.run(images), fresh.run(images, layers=True)
+    for _ in range(2):
+        with pytest.raises(QuincunxError):
+            fresh.run(bad, threads=1)
+        assert same(fresh.run(images[::-1].copy()[::-1]), first)
+        assert same(fresh.run(images, strict_overflow=True), first)
+        assert same(fresh.run(images, layers=True, threads=1), layers)
+        assert same(fresh.run(images[7:8]), program.run(images[7:8]))
+
+
+def test_registers_begin_with_their_start_values() -> None:
+    program = quincunx.read(ROOT / "examples" / "dais" / "filter.json")
+    samples = np.load(ROOT / "examples" / "dais" / "filter_in.npy")
+    first = program.run(samples)
+    assert first["out"].any() and same(first, program.run(samples)) and same(first, program.run(samples))
+
+
 def test_overflow_is_told_or_refused() -> None:
     program = quincunx.compile(FILE, "tcu")
     loud = np.full((1, 1, 8, 8), 1e30, np.float32)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import html
-import inspect
 import json
 import re
 from collections.abc import Callable
@@ -206,10 +205,3 @@ def test_everything_has_a_short_name(
         assert "\n" not in text and len(text) < 300 and "object at 0x" not in text, text
 
 
-def test_every_public_name_is_documented() -> None:
-    for name in quincunx.__all__:
-        value = getattr(quincunx, name)
-        if not (inspect.isclass(value) or inspect.isfunction(value)):
-            continue
-        if value.__module__.startswith("quincunx"):
-            assert inspect.getdoc(value), name

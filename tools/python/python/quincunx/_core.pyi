@@ -6,21 +6,28 @@ from typing import Any, TypeAlias, final
 
 __all__ = [
     "Array",
+    "Graph",
     "Model",
     "Program",
     "Report",
+    "Store",
+    "Sweep",
     "__version__",
     "compare",
     "compile",
     "explain",
+    "graph",
     "isa",
     "load",
+    "lost",
     "options",
     "pages",
     "quantise",
     "read",
     "report",
+    "solve",
     "split",
+    "sweep",
     "targets",
     "write",
 ]
@@ -97,6 +104,7 @@ class Sweep:
     def finding(self, index: int) -> str: ...
     def finished(self, findings: list[str]) -> tuple[Report, list[tuple[str, str]]]: ...
 
+@final
 class Store:
     def __new__(cls, path: _Path) -> Store: ...
     def get(self, key: str) -> str | None: ...
@@ -124,6 +132,7 @@ class Graph:
     def staged(self, latency: float, retiming: bool) -> Graph: ...
     def program(self, options: _Options) -> Program: ...
 
+@final
 class Report:
     def text(self, columns: int | None) -> str: ...
     def json(self) -> str: ...
