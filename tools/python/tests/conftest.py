@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import subprocess
 import sys
@@ -79,7 +80,7 @@ def checks(request: pytest.FixtureRequest) -> Iterator[dict[str, subprocess.Pope
             text=True,
         )
         for name, words in CHECKS.items()
-        if wanted
+        if wanted and importlib.util.find_spec(words[0].split(".")[0])
     }
     yield started
     for process in started.values():

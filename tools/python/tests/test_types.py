@@ -13,6 +13,8 @@ import quincunx
 
 @pytest.mark.parametrize("name", CHECKS)
 def test_checkers_find_nothing(name: str, checks: dict[str, subprocess.Popen[str]]) -> None:
+    if name not in checks:
+        pytest.skip(f"{name} is not installed")
     text, _ = checks[name].communicate(timeout=300)
     assert checks[name].returncode == 0, text
 
