@@ -74,7 +74,7 @@ def checks(request: pytest.FixtureRequest) -> Iterator[dict[str, subprocess.Pope
     started = {
         name: subprocess.Popen(
             [sys.executable, "-m", *words],
-            cwd=package if name == "pyright" else package.parent,
+            cwd=package if name == "pyright" else ROOT,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,

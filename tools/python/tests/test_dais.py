@@ -419,7 +419,7 @@ def test_files_and_pictures(tmp_path: Path) -> None:
     assert load(program.to_json()).to_json() == program.to_json()
     assert any(name.endswith(".v") for name in program.emit("verilog"))
     assert any(name.endswith((".vhd", ".vhdl")) for name in program.emit("vhdl", stem="mlp"))
-    assert "<svg" in program._repr_html_()
+    assert "data:image/svg+xml" in program._repr_html_()
     staged = program.pipeline(2)
     assert staged.stages > 1 and staged.reg_bits > 0
     assert np.array_equal(staged.predict(samples), program.predict(samples))

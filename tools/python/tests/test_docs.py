@@ -33,7 +33,7 @@ def functions() -> Iterator[tuple[str, Any]]:
             )
 
 
-@pytest.mark.parametrize(("name", "function"), functions(), ids=lambda value: value if isinstance(value, str) else "")
+@pytest.mark.parametrize(("name", "function"), list(functions()), ids=lambda value: value if isinstance(value, str) else "")
 def test_docstrings_tell_of_every_argument(name: str, function: Any) -> None:
     doc = inspect.getdoc(function) or ""
     assert doc.partition("\n")[0].endswith((".", ",")) or "\n" in doc, name

@@ -171,7 +171,7 @@ def test_all_kinds_of_native_files(program: Program) -> None:
         if code is None:
             files = program.emit(kind, stem="net")
             assert files and all(isinstance(file, bytes) and file for file in files.values())
-            assert all(name.startswith(("net", "dais")) for name in files), kind
+            assert any(name.startswith(("net", "dais")) for name in files), kind
         else:
             with pytest.raises(QuincunxError) as caught:
                 program.emit(kind)

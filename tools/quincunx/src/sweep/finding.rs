@@ -113,7 +113,8 @@ impl Misfit {
 
     /// In a word.
     pub fn status(&self) -> &'static str {
-        match (self.of_machine, FAILURES.contains(&self.code.as_str())) {
+        // What says nothing about the model or the machine.
+        match (self.of_machine, [bug(), LOST].contains(&self.code.as_str())) {
             (true, _) => "no machine",
             (false, true) => "failed",
             (false, false) => "misfit",
@@ -122,10 +123,9 @@ impl Misfit {
 }
 
 /// The code of a bug.
-const BUG: &str = "Q9999";
-
-/// Codes of what says nothing about the model or the machine.
-const FAILURES: [&str; 2] = [BUG, LOST];
+fn bug() -> &'static str {
+    Diagnostic::bug("").code()
+}
 
 /// The code of a combination whose process ended.
 pub const LOST: &str = "Q0662";
@@ -144,7 +144,7 @@ impl Told {
     /// As it was, without its place.
     pub(super) fn diagnostic(&self) -> Diagnostic {
         let code = explain::entries().map(|entry| entry.code).find(|code| *code == self.code);
-        let code = code.unwrap_or(BUG);
+        let code = code.unwrap_or_else(bug);
         let told = match self.is_warning {
             true => Diagnostic::warning(code, self.message.clone()),
             false => Diagnostic::note(code, self.message.clone()),

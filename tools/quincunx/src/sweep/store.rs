@@ -6,6 +6,9 @@ use super::finding::{Finding, problem, status};
 use quincunx_diag::{Diagnostic, Result};
 use rusqlite::{Connection, OptionalExtension, params};
 use serde_json::Value;
+use std::fmt::Display;
+use std::fs::File;
+use std::io::Read;
 use std::path::Path;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -35,6 +38,7 @@ impl Store {
     /// `Q0661` when it cannot be opened or is no store.
     pub fn open(path: &Path) -> Result<Store> {
         let name = path.display().to_string();
+        refuse_others(path).map_err(|problem| problem.in_file(&name))?;
         let open = || -> rusqlite::Result<Connection> {
             let connection = Connection::open(path)?;
             connection.busy_timeout(PATIENCE)?;
@@ -118,7 +122,25 @@ impl Store {
     }
 }
 
-fn refused(error: &rusqlite::Error) -> Diagnostic {
+/// Refuses a file that holds something else: the library takes very short ones for new databases.
+fn refuse_others(path: &Path) -> Result<()> {
+    let mut start = [0; HEAD.len()];
+    let read = File::open(path).and_then(|file| {
+        let length = file.metadata()?.len();
+        let found = file.take(HEAD.len() as u64).read(&mut start)?;
+        Ok(length == 0 || start[..found] == *HEAD)
+    });
+    match read {
+        Ok(false) => Err(refused(&"it is no database")),
+        // What the system refuses, the library tells.
+        _ => Ok(()),
+    }
+}
+
+/// What a database begins with.
+const HEAD: &[u8; 16] = b"SQLite format 3\0";
+
+fn refused(error: &dyn Display) -> Diagnostic {
     let message = format!("it cannot be used as a store of findings: {error}");
     Diagnostic::invalid("Q0661", message).help("name a new file, or one that a sweep has written")
 }
