@@ -187,7 +187,7 @@ fn drawn(all: usize, wanted: usize, seed: u64) -> Vec<usize> {
     };
     let mut chosen = BTreeSet::new();
     while chosen.len() < wanted {
-        chosen.insert((u128::from(next()) * all as u128 >> 64) as usize);
+        chosen.insert(((u128::from(next()) * all as u128) >> 64) as usize);
     }
     chosen.into_iter().collect()
 }

@@ -19,14 +19,20 @@ use sha2::{Digest, Sha256};
 use std::num::NonZeroUsize;
 use std::sync::OnceLock;
 
+/// How a model is quantised: names and words.
+type Recipe = Vec<(String, String)>;
+
+/// What is computed when it is first needed.
+type Once<T> = OnceLock<Outcome<T>>;
+
 /// The combinations of a sweep. What several need is computed once, when the first one needs it.
 pub struct Points<'a> {
     sweep: Sweep<'a>,
     points: Vec<Point<'a>>,
     /// By how it is quantised; the first one is the model as given.
-    models: Vec<(Vec<(String, String)>, OnceLock<Outcome<Model>>)>,
+    models: Vec<(Recipe, Once<Model>)>,
     /// By model and numbers.
-    prepared: Vec<(usize, Numbers, OnceLock<Outcome<Prepared>>)>,
+    prepared: Vec<(usize, Numbers, Once<Prepared>)>,
     /// Outputs of the model as given, image by image.
     expected: OnceLock<Result<Vec<Tensors>>>,
     /// What all findings depend on.
@@ -189,7 +195,7 @@ impl<'a> Points<'a> {
     /// The graph that is compiled for a machine.
     fn prepared(&self, point: &Point<'_>, setup: &Setup<'_>) -> Outcome<&Prepared> {
         let numbers = compiler_of(setup.target)?.numbers(&*setup.arch, &setup.options);
-        let is_own = |(model, known, _): &&(usize, Numbers, OnceLock<Outcome<Prepared>>)| {
+        let is_own = |(model, known, _): &&(usize, Numbers, Once<Prepared>)| {
             self.models[*model].0 == point.quantise && *known == numbers
         };
         let found = self.prepared.iter().find(is_own);
