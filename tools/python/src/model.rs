@@ -9,7 +9,7 @@ use quincunx::diag::{Diagnostic, Result, Sources, suggestion};
 use quincunx::graph::passes::{Method, Scheme};
 use quincunx::import::{Dialect, ExportOptions, Options, write_onnx};
 use quincunx::quantise::{Job, Widths, quantise as quantised, scheme_named, table};
-use quincunx::run::{self, Layers};
+use quincunx::run::{self, Idle, Layers};
 use quincunx::target::Engine;
 use quincunx::tensor::Tensors;
 use quincunx::{Dataset, Executable, InputFile, InputSpec, Outcome, is_quantised};
@@ -178,7 +178,7 @@ impl Model {
         count: Option<usize>,
         progress: Option<Py<PyAny>>,
     ) -> PyResult<Vec<(String, Array)>> {
-        executed(py, self.reference(), data, (Engine::Fast, layers, count), progress)
+        executed(py, self.reference(), data, (Engine::Fast, layers, count), None, progress)
     }
 }
 
@@ -205,6 +205,7 @@ pub(crate) fn executed(
     executable: &Executable,
     data: Data,
     (engine, layers, count): (Engine, bool, Option<usize>),
+    idle: Option<&Idle>,
     progress: Option<Py<PyAny>>,
 ) -> PyResult<Vec<(String, Array)>> {
     let options = run::Options {
@@ -214,7 +215,7 @@ pub(crate) fn executed(
     };
     let (results, warnings) = busy(py, progress, |progress| {
         let (mut data, _) = data.images(&executable.inputs)?;
-        let traces = run::run(executable, &data, &options, progress)?;
+        let traces = run::run_with(executable, &data, &options, progress, idle)?;
         let mut warnings = std::mem::take(&mut data.warnings);
         warnings.extend(run::clipped(&traces).iter().map(quincunx::target::Clipped::warning));
         let results = match layers {

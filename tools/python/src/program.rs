@@ -11,6 +11,7 @@ use pyo3::prelude::*;
 use quincunx::compile::{Compilation, Job, clock_warnings, explain, summary, to_folder};
 use quincunx::diag::{Diagnostic, Sources, suggestion};
 use quincunx::report::Report as Tables;
+use quincunx::run::Idle;
 use quincunx::split::{self, Split};
 use quincunx::target::folder::{Folder, PlanRow, plan_rows};
 use quincunx::target::outputs::Outputs;
@@ -32,6 +33,8 @@ pub(crate) struct Program {
     origin: Origin,
     /// What it is called on pages.
     subject: String,
+    /// Loading a program takes longer than running it once.
+    idle: Idle,
 }
 
 /// Where a program comes from.
@@ -130,7 +133,7 @@ pub(crate) fn compile(
             sources: Sources::new(),
         };
         let origin = Origin::Compiled(Box::new(compilation));
-        Ok(Program { opened, origin, subject: model.file_name() })
+        Ok(Program { opened, origin, subject: model.file_name(), idle: Idle::default() })
     })?;
     program.warned(py)
 }
@@ -187,7 +190,7 @@ pub(crate) fn pipeline(
             sources: Sources::new(),
         };
         let origin = Origin::Folder(Box::new(folder));
-        Ok(Program { opened, origin, subject: model.file_name() })
+        Ok(Program { opened, origin, subject: model.file_name(), idle: Idle::default() })
     })?;
     program.warned(py)
 }
@@ -229,7 +232,7 @@ pub(crate) fn read(
             }
             let opened = open_folder(path, targets(), &options)?;
             let origin = Origin::Folder(Box::new(Folder::read(path)?));
-            return Ok(Program { opened, origin, subject });
+            return Ok(Program { opened, origin, subject, idle: Idle::default() });
         }
         let mut files = Vec::new();
         for path in &paths {
@@ -252,7 +255,7 @@ pub(crate) fn read(
 /// Native files of one program.
 pub(crate) fn native(files: &[File], machine: &Wanted, subject: String) -> Outcome<Program> {
     let opened = open_native(files, setup(machine, None)?, None)?;
-    Ok(Program { opened, origin: Origin::Files, subject })
+    Ok(Program { opened, origin: Origin::Files, subject, idle: Idle::default() })
 }
 
 impl Program {
@@ -356,7 +359,7 @@ impl Program {
         progress: Option<Py<PyAny>>,
     ) -> PyResult<Vec<(String, Array)>> {
         let engine = if strict_overflow { Engine::Checked } else { Engine::Fast };
-        executed(py, self.executable(), data, (engine, layers, count), progress)
+        executed(py, self.executable(), data, (engine, layers, count), Some(&self.idle), progress)
     }
 
     /// Figures and tables, and the timeline of every program as a page.

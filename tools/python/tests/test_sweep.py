@@ -69,6 +69,12 @@ def test_a_stopped_sweep_goes_on(tmp_path: Path, local: quincunx.Sweep) -> None:
 
     with pytest.raises(KeyboardInterrupt):
         swept(store=store, workers=1, progress=stop)
+    # Nothing goes on behind its back.
+    until = time.monotonic() + 10
+    while worker() is not None and time.monotonic() < until:
+        time.sleep(0.05)
+    time.sleep(0.5)
+    assert worker() is None
     kept = len(quincunx.stored(store))
     assert 2 <= kept < 6
     rest = swept(store=store)
@@ -113,9 +119,11 @@ def test_a_killed_worker_loses_nothing(local: quincunx.Sweep) -> None:
     assert worker() is None
 
 
-def test_too_much_memory_is_a_row() -> None:
-    [row] = swept(points=[{"array_size": 8}], memory=1 << 26, workers=1).rows
+def test_too_much_memory_is_a_row_that_is_not_kept(tmp_path: Path) -> None:
+    store = tmp_path / "found.sqlite"
+    [row] = swept(points=[{"array_size": 8}], memory=1 << 26, workers=1, store=store).rows
     assert row["status"] == "failed" and "its process ended" in row["problem"]
+    assert quincunx.stored(store) == []
 
 
 def test_what_does_not_fit_is_a_row_with_its_code() -> None:
@@ -163,6 +171,7 @@ if __name__ == "__main__":
         ({"points": [{"a": 1}, {"b": 1}]}, "Q0811"),
         ({"engine": "mpi"}, "Q0811"),
         ({"random": 0}, "Q0811"),
+        ({"engine": "dask", "memory": 1 << 30}, "Q0811"),
         ({"over": {"array_size": [8]}, "vary": {"local_depth": [4096]}}, "Q0655"),
     ],
 )

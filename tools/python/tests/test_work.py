@@ -111,13 +111,14 @@ def child(text: str) -> subprocess.Popen[str]:
 
 
 LONG = [
+    'quincunx.compile(model, "scamp", effort="max")',
     'quincunx.compile(model, "dais", effort="max", calibrate=DIGITS + "/calib.npz")',
     'quincunx.compare(model, "random:1", ["tcu", "npu"], images=50_000, calibrate="random:2")',
     'quincunx.compile(model, "npu", calibrate="random:2").run("random:3", images=50_000)',
 ]
 
 
-@pytest.mark.parametrize("work", LONG, ids=["compile", "compare", "run"])
+@pytest.mark.parametrize("work", LONG, ids=["scamp", "dais", "compare", "run"])
 def test_ctrl_c_stops_the_work(work: str) -> None:
     process = child(f"""
         print("begins", flush=True)

@@ -257,6 +257,7 @@ fn split(arrays: &Tensors, inputs: &[InputSpec]) -> Result<Vec<Tensors>> {
             Some(_) => {}
         }
         for (index, image) in images.iter_mut().enumerate() {
+            quincunx_stop::check();
             let part = match how {
                 Split::Whole => array.clone(),
                 Split::Outer => array.outer(index).reshape(&input.shape)?,

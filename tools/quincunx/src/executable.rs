@@ -138,8 +138,11 @@ enum Observe {
 /// An executable loaded into simulators.
 pub struct Session<'a> {
     executable: &'a Executable,
-    machines: Vec<Option<Box<dyn Machine>>>,
+    machines: Machines,
 }
+
+/// The simulators of the stages of an executable; none for those of the host.
+pub(crate) type Machines = Vec<Option<Box<dyn Machine>>>;
 
 impl Executable {
     /// The model as given, in prepared execution: what a framework would do in f32, and exact on grids.
@@ -240,7 +243,12 @@ impl Executable {
             Body::Device { program, .. } => program.load(engine).map(Some),
         };
         let machines = self.stages.iter().map(load).collect::<Result<_>>()?;
-        Ok(Session { executable: self, machines })
+        Ok(self.resume(machines))
+    }
+
+    /// Goes on with simulators that are loaded.
+    pub(crate) fn resume(&self, machines: Machines) -> Session<'_> {
+        Session { executable: self, machines }
     }
 
     /// The programs of the device stages.
@@ -484,6 +492,11 @@ impl<'a> Walk<'a> {
 }
 
 impl Session<'_> {
+    /// The simulators, for later.
+    pub(crate) fn rest(self) -> Machines {
+        self.machines
+    }
+
     /// One image.
     ///
     /// # Errors

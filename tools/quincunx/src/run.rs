@@ -1,13 +1,14 @@
 //! `run`: a program on inputs.
 
-use crate::executable::{Executable, Trace, top1};
+use crate::executable::{Executable, Machines, Session, Trace, top1};
 use crate::{Dataset, InputSpec, Progress, parallel};
 use quincunx_contract::{Clipped, Engine};
-use quincunx_diag::Result;
+use quincunx_diag::{Diagnostic, Result};
 use quincunx_report::{Cell, Column, Table};
 use quincunx_tensor::{Tensor, Tensors, element_count};
 use std::collections::BTreeSet;
 use std::num::NonZeroUsize;
+use std::sync::{Mutex, PoisonError};
 
 /// Numbers of an output that people see.
 const SHOWN: usize = 10;
@@ -63,6 +64,47 @@ pub struct Options {
     pub threads: NonZeroUsize,
 }
 
+/// Simulators of one executable that are loaded and wait for the next run: loading takes longer than
+/// running an image. Threads may share it.
+#[derive(Default)]
+pub struct Idle(Mutex<Vec<(Engine, Machines)>>);
+
+impl Idle {
+    /// A session of this engine, of waiting simulators if there are some.
+    fn take<'e>(&self, executable: &'e Executable, engine: Engine) -> Result<Session<'e>> {
+        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let known =
+            all.iter().position(|(own, _)| *own == engine).map(|place| all.swap_remove(place));
+        drop(all);
+        match known {
+            Some((_, machines)) => Ok(executable.resume(machines)),
+            None => executable.load_with(engine),
+        }
+    }
+
+    fn give(&self, engine: Engine, machines: Machines) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).push((engine, machines));
+    }
+}
+
+/// A session whose simulators wait for the next run once this one is done. What stopped or failed is in no
+/// known state, and does not.
+struct Borrowed<'e> {
+    session: Option<Session<'e>>,
+    engine: Engine,
+    idle: Option<&'e Idle>,
+    failed: bool,
+}
+
+impl Drop for Borrowed<'_> {
+    fn drop(&mut self) {
+        let (idle, session) = (self.idle, self.session.take());
+        if let (Some(idle), Some(session), false) = (idle, session, self.failed) {
+            idle.give(self.engine, session.rest());
+        }
+    }
+}
+
 /// Runs every image, in order.
 ///
 /// # Errors
@@ -72,6 +114,21 @@ pub fn run(
     data: &Dataset,
     options: &Options,
     progress: &dyn Progress,
+) -> Result<Vec<Trace>> {
+    run_with(executable, data, options, progress, None)
+}
+
+/// The same with simulators of this executable that wait from one call to the next; programs that keep a
+/// state are loaded anew, since each run begins with the start values.
+///
+/// # Errors
+/// As [`run`].
+pub fn run_with(
+    executable: &Executable,
+    data: &Dataset,
+    options: &Options,
+    progress: &dyn Progress,
+    idle: Option<&Idle>,
 ) -> Result<Vec<Trace>> {
     let count = data.images.len();
     progress.start("run", count);
@@ -84,8 +141,18 @@ pub fn run(
     let traces = parallel::map(
         count.div_ceil(batch),
         threads,
-        || executable.load_with(options.engine),
-        |session, index| {
+        || {
+            let idle = idle.filter(|_| !in_order);
+            let session = match idle {
+                Some(idle) => idle.take(executable, options.engine)?,
+                None => executable.load_with(options.engine)?,
+            };
+            Ok(Borrowed { session: Some(session), engine: options.engine, idle, failed: true })
+        },
+        |borrowed, index| {
+            // It stays so where something unwinds the stack.
+            borrowed.failed = true;
+            let session = borrowed.session.as_mut().ok_or_else(|| Diagnostic::bug("no session"))?;
             let first = index * batch;
             let images = &data.images[first..count.min(first + batch)];
             let traces = if observed {
@@ -102,7 +169,10 @@ pub fn run(
                 progress.step();
                 trace.map_err(|problem| data.at_image(first + index, problem))
             };
-            traces.into_iter().enumerate().map(placed).collect::<Result<Vec<Trace>>>()
+            let traces =
+                traces.into_iter().enumerate().map(placed).collect::<Result<Vec<Trace>>>()?;
+            borrowed.failed = false;
+            Ok(traces)
         },
     )?;
     Ok(traces.into_iter().flatten().collect())

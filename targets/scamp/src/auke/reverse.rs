@@ -144,6 +144,7 @@ impl<'a> Reverse<'a> {
         let mut levels: Vec<Level> = Vec::new();
         let mut next = Some((Open::from_slice(&[self.wanted]), 0));
         loop {
+            quincunx_stop::check();
             if let Some((open, cost)) = next.take() {
                 if self.is_done(&open) {
                     let plan: Vec<Made> =

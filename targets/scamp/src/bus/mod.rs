@@ -153,6 +153,7 @@ impl Aim<'_> {
         let has_program = |plan: &Plan| self.program(plan).is_some();
         // Nothing is cheaper than one step, but none where none is needed.
         while walk.work() < effort && walk.plan.bus(setting) > 1 {
+            quincunx_stop::check();
             walk.step(has_program);
         }
         let is_best = walk.plan.bus(setting) <= walk.placed.bus(setting);

@@ -222,6 +222,7 @@ impl<'a> Search<'a> {
             && self.goals.len() < MAX_GOALS
             && self.trail.len() < MAX_TRAIL
         {
+            quincunx_stop::check();
             let mut node = self.take()?;
             self.counts.visits += 1;
             match self.visit(&mut node) {

@@ -14,6 +14,7 @@ from concurrent.futures import ThreadPoolExecutor, as_completed
 from functools import partial
 from importlib import import_module
 from queue import SimpleQueue
+from threading import Lock
 from typing import Any, TypeAlias
 
 from . import _core
@@ -33,16 +34,22 @@ class _Process:
     def __init__(self, task: Task, memory: int | None) -> None:
         self._first = (task, memory)
         self._process: subprocess.Popen[bytes] | None = None
+        self._closed = False
+        # A sweep that stops must not meet a process that is about to start.
+        self._starting = Lock()
 
     def _started(self) -> subprocess.Popen[bytes]:
-        if self._process is None:
-            command = [sys.executable, "-m", "quincunx._worker"]
-            pipe = subprocess.PIPE
-            # Ctrl-C is for who started the sweep, who ends the workers.
-            self._process = subprocess.Popen(command, stdin=pipe, stdout=pipe, start_new_session=True)
-            assert self._process.stdin is not None
-            send(self._process.stdin, self._first)
-        return self._process
+        with self._starting:
+            if self._closed:
+                raise OSError("the sweep has stopped")
+            if self._process is None:
+                command = [sys.executable, "-m", "quincunx._worker"]
+                pipe = subprocess.PIPE
+                # Ctrl-C is for who started the sweep, who ends the workers.
+                self._process = subprocess.Popen(command, stdin=pipe, stdout=pipe, start_new_session=True)
+                assert self._process.stdin is not None
+                send(self._process.stdin, self._first)
+            return self._process
 
     def compute(self, point: int) -> Answer:
         """The finding of a point, or that the process has died of it."""
@@ -55,10 +62,16 @@ class _Process:
                 answer: Answer = receive(process.stdout)
                 return answer
             except (EOFError, OSError):
-                code = self.end()
+                code = self._end()
         return Answer(_core.lost(f"its process ended {ATTEMPTS} times, with {code}"))
 
-    def end(self) -> int | None:
+    def close(self) -> None:
+        """Ends the process; none is started any more."""
+        with self._starting:
+            self._closed = True
+        self._end()
+
+    def _end(self) -> int | None:
         """Ends the process; what it ended with."""
         process, self._process = self._process, None
         if process is None:
@@ -97,7 +110,7 @@ def local(workers: int | None, memory: int | None) -> Engine:
         finally:
             pool.shutdown(wait=False, cancel_futures=True)
             for process in processes:
-                process.end()
+                process.close()
 
     return run
 
@@ -180,6 +193,10 @@ def named(engine: Any, workers: int | None, memory: int | None) -> Engine:
     """The engine of a name, or of a client of Dask."""
     if engine == "local":
         return local(workers, memory)
+    if memory is not None:
+        raise misused("memory is that of the processes of this machine", "limit it where workers are started")
+    if workers is not None and hasattr(engine, "scatter"):
+        raise misused("a client of Dask has its own workers", "leave workers out")
     if engine == "dask" or hasattr(engine, "scatter"):
         return dask_cluster(None if engine == "dask" else engine, workers)
     if engine == "ray":

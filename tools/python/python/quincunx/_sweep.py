@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -139,15 +139,20 @@ def _source(model: Model) -> tuple[Any, ...]:
     if model._source is None:
         return (None, model.onnx(), model.name, ([], [], [], [], []))
     path, text, name, part = model._source
-    if path is None:
-        return (None, text, name, part)
-    try:
-        text = Path(path).read_bytes()
-        _core.load(None, text, os.fspath(path), part)
-    except (OSError, QuincunxError):
-        # It has parts in other files: workers must reach it.
-        return (os.path.abspath(path), None, name, part)
-    return (None, text, os.fspath(path), part)
+    return (None, text, name, part) if path is None else (os.path.abspath(path), None, name, part)
+
+
+def _begun(task: Task) -> tuple[Task, _core.Sweep]:
+    """The task with the file in it, where that is all that workers need, and its points."""
+    path, _, _, part = task.source
+    if path is not None:
+        try:
+            sent = replace(task, source=(None, Path(path).read_bytes(), path, part))
+            return sent, sent.points()
+        except (OSError, QuincunxError):
+            # It has parts in other files, which workers must reach; or the path says what is wrong.
+            pass
+    return task, task.points()
 
 
 def _sent(value: Data | None) -> Data | None:
@@ -270,7 +275,7 @@ def sweep(
         strict=strict,
         fold_batch_norm=fold_batch_norm,
     )
-    all = task.points()
+    task, all = _begun(task)
     kept = None if store is None else _core.Store(store)
     count = len(all)
     # A machine can be written in several ways: equal points are computed once.
@@ -291,8 +296,7 @@ def sweep(
             assert answer.error is not None
             raise QuincunxError(*answer.error)
         known[keys[point]] = answer.finding
-        # A worker that died says nothing about the point.
-        if kept is not None and "Q0662" not in answer.finding:
+        if kept is not None:
             kept.put(keys[point], all, point, answer.finding)
         if progress is not None:
             progress("sweep", count - len(missing) + done, count)

@@ -111,10 +111,14 @@ impl Misfit {
         Misfit { of_machine, code: problem.code().to_owned(), text }
     }
 
+    /// It says nothing about the model or the machine: a bug, or a process that ended.
+    pub fn is_failure(&self) -> bool {
+        [bug(), LOST].contains(&self.code.as_str())
+    }
+
     /// In a word.
     pub fn status(&self) -> &'static str {
-        // What says nothing about the model or the machine.
-        match (self.of_machine, [bug(), LOST].contains(&self.code.as_str())) {
+        match (self.of_machine, self.is_failure()) {
             (true, _) => "no machine",
             (false, true) => "failed",
             (false, false) => "misfit",

@@ -16,7 +16,6 @@ use quincunx_graph::passes::{Method, Scheme};
 use quincunx_tensor::{Tensor, Tensors};
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
-use std::num::NonZeroUsize;
 use std::sync::OnceLock;
 
 /// How a model is quantised: names and words.
@@ -254,7 +253,7 @@ fn reference(sweep: &Sweep<'_>) -> Result<Vec<Tensors>> {
     let session = execute::Session::new(&sweep.model.graph, settings)?;
     parallel::map(
         data.images.len(),
-        NonZeroUsize::MIN,
+        sweep.threads,
         || Ok(()),
         |(), index| session.run(&data.images[index]).map_err(|error| data.at_image(index, error)),
     )

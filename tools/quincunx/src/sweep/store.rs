@@ -2,7 +2,7 @@
 //! (<https://www.sqlite.org/fileformat.html>).
 
 use super::Sweep;
-use super::finding::{Finding, problem, status};
+use super::finding::{Finding, Misfit, problem, status};
 use quincunx_diag::{Diagnostic, Result};
 use rusqlite::{Connection, OptionalExtension, params};
 use serde_json::Value;
@@ -75,7 +75,7 @@ impl Store {
         text.map(read).transpose()
     }
 
-    /// Keeps what was found.
+    /// Keeps what was found; a failure says nothing about the combination, and is not kept.
     ///
     /// # Errors
     /// `Q0661` when the file cannot be written.
@@ -86,6 +86,9 @@ impl Store {
         sweep: &Sweep<'_>,
         finding: &Finding,
     ) -> Result<()> {
+        if finding.result.as_ref().is_err_and(Misfit::is_failure) {
+            return Ok(());
+        }
         let text = serde_json::to_string(finding);
         let text = text.map_err(|error| Diagnostic::bug(error.to_string()))?;
         let figures = finding.result.as_ref().ok();

@@ -192,6 +192,7 @@ impl<'a> Search<'a> {
         let mut closed: SmallVec<[usize; 16]> = SmallVec::new();
         let mut stop = false;
         for place in from..self.list.len() {
+            quincunx_stop::check();
             if self.list[place].closed || !self.admits(place, remaining, &missing) {
                 continue;
             }
