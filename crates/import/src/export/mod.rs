@@ -13,8 +13,8 @@ use writer::Writer;
 /// How quantisers are written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Dialect {
-    /// `QuantizeLinear` and `DequantizeLinear` where they can express the quantiser, QONNX `Quant`
-    /// elsewhere.
+    /// `QuantizeLinear` and `DequantizeLinear` where they can express the quantiser, else QONNX
+    /// `Quant` where that can, else `Quantise` of our own domain.
     #[default]
     Auto,
     /// `QuantizeLinear` and `DequantizeLinear` for every quantiser.
@@ -35,10 +35,10 @@ pub struct ExportOptions {
 /// model again gives the same graph.
 ///
 /// # Errors
-/// `Q0420` when ONNX and QONNX have no exact form for a quantiser: wrapping overflow, scales that
-/// are not f32, rounding `half-ceil`, parameters that vary in more than scale, zero point and
-/// width; with [`Dialect::Qdq`] also widths other than 8 and 16 bits (32 for constants), other
-/// rounding than half to even, and ranges without the lowest code.
+/// `Q0420` when there is no exact form for a quantiser: scales that are not f32, rounding or
+/// overflow that vary within a tensor; with [`Dialect::Qonnx`] also wrapping overflow, rounding
+/// `half-ceil`, and signs that vary; with [`Dialect::Qdq`] widths other than 8 and 16 bits (32 for
+/// constants), other rounding than half to even, and ranges without the lowest code.
 pub fn write_onnx(graph: &Graph, options: &ExportOptions) -> Result<Vec<u8>> {
     Ok(Writer::new(graph, options).write()?.encode_to_vec())
 }

@@ -1,9 +1,9 @@
-//! Quantisers and codes in the two dialects.
+//! Quantisers and codes in the two dialects, and in our own domain.
 
 use crate::export::Dialect;
 use crate::export::writer::{Writer, int, operation, text};
-use crate::ops::QONNX;
-use crate::ops::qonnx::{codes_of, rounding_name, shift_matters};
+use crate::ops::qonnx::{HALF_CEIL, OVERFLOWS, codes_of, rounding_name, shift_matters};
+use crate::ops::{OWN, QONNX};
 use crate::proto::{AttributeProto, NodeProto};
 use quincunx_diag::{Diagnostic, Result};
 use quincunx_graph::{Node, Param, Quantiser, ValueId};
@@ -47,7 +47,7 @@ impl Writer<'_> {
             None => {
                 let (values, quantiser) = values_of(codes, quantiser, &name)?;
                 let values = self.fresh_initialiser(&format!("{name}_float"), &values);
-                let node = self.quant(&values, &name, &quantiser)?;
+                let node = self.quant(&values, &name, &quantiser, Ok(()))?;
                 self.fresh_node(&format!("{name}_quant"), node);
             }
         }
@@ -69,13 +69,7 @@ impl Writer<'_> {
             if self.options.dialect == Dialect::Qdq {
                 return Err(no_linear("QuantizeLinear", quantiser));
             }
-            if shift_matters(quantiser) {
-                return Err(inexpressible(format!(
-                    "zero point with rounding {}: QONNX rounds x / scale + zero",
-                    quantiser.rounding.values()[0]
-                )));
-            }
-            let written = self.quant(&source, &output, quantiser)?;
+            let written = self.quant(&source, &output, quantiser, unshifted(quantiser))?;
             self.node(&node.name, written);
             return Ok(());
         };
@@ -143,17 +137,34 @@ impl Writer<'_> {
         )
     }
 
-    /// A QONNX `Quant` node.
-    fn quant(&mut self, source: &str, output: &str, quantiser: &Quantiser) -> Result<NodeProto> {
-        let attributes = quant_attributes(quantiser)?;
+    /// A QONNX `Quant` node, or one of our `Quantise` where that cannot say it, or `fits` says so,
+    /// and the dialect is not QONNX.
+    fn quant(
+        &mut self,
+        source: &str,
+        output: &str,
+        quantiser: &Quantiser,
+        fits: Result<()>,
+    ) -> Result<NodeProto> {
+        let attributes = fits.and_then(|()| quant_attributes(quantiser));
+        let form = match (attributes, self.options.dialect) {
+            (Err(_), Dialect::Auto) => (OWN, "Quantise", own_attributes(quantiser)?),
+            (attributes, _) => (QONNX, "Quant", attributes?),
+        };
+        let (domain, operator, attributes) = form;
         let scale = floats(&quantiser.scale, |&scale| scale)?;
         let zero = floats(&quantiser.zero, |&zero| zero as f64)?;
         let width = floats(&quantiser.width, |&width| width.into())?;
         let scale = self.fresh_initialiser(&format!("{output}_scale"), &scale);
         let zero = self.fresh_initialiser(&format!("{output}_zero"), &zero);
         let width = self.fresh_initialiser(&format!("{output}_bits"), &width);
-        let node = operation("Quant", &[source, &scale, &zero, &width], output, attributes);
-        Ok(NodeProto { domain: Some(QONNX.to_owned()), ..node })
+        let mut operands = vec![source, &scale, &zero, &width];
+        let signed = (domain == OWN).then(|| floats(&quantiser.signed, |&s| f64::from(s)));
+        let signed = signed.transpose()?;
+        let signed = signed.map(|s| self.fresh_initialiser(&format!("{output}_signed"), &s));
+        operands.extend(signed.as_deref());
+        let node = operation(operator, &operands, output, attributes);
+        Ok(NodeProto { domain: Some(domain.to_owned()), ..node })
     }
 }
 
@@ -243,8 +254,22 @@ fn floats<T: Copy + PartialEq>(param: &Param<T>, convert: impl Fn(&T) -> f64) ->
     Tensor::from_vec(param.shape(), values)
 }
 
+/// Whether QONNX rounds as the quantiser does.
+fn unshifted(quantiser: &Quantiser) -> Result<()> {
+    if !shift_matters(quantiser) {
+        return Ok(());
+    }
+    let rounding = quantiser.rounding.values()[0];
+    Err(inexpressible(format!(
+        "zero point with rounding {rounding}: QONNX rounds x / scale + zero"
+    )))
+}
+
+fn varies(what: &str) -> Diagnostic {
+    inexpressible(format!("{what} that varies within a tensor"))
+}
+
 fn quant_attributes(quantiser: &Quantiser) -> Result<Vec<AttributeProto>> {
-    let varies = |what| inexpressible(format!("{what} that varies within a tensor"));
     let signed = quantiser.signed.as_uniform().ok_or_else(|| varies("signedness"))?;
     let rounding = quantiser.rounding.as_uniform().ok_or_else(|| varies("rounding"))?;
     let mode = rounding_name(rounding)
@@ -260,6 +285,18 @@ fn quant_attributes(quantiser: &Quantiser) -> Result<Vec<AttributeProto>> {
         int("narrow", narrow.into()),
         text("rounding_mode", mode),
     ])
+}
+
+fn own_attributes(quantiser: &Quantiser) -> Result<Vec<AttributeProto>> {
+    let rounding = quantiser.rounding.as_uniform().ok_or_else(|| varies("rounding"))?;
+    let shape = quantiser.shape().ok_or_else(|| varies("shape"))?;
+    let each = quantiser.signed.expand(&shape).zip(quantiser.overflow.expand(&shape));
+    let (signs, wanted) = each.ok_or_else(|| varies("shape"))?;
+    let says = |of: fn(bool) -> Overflow| signs.iter().zip(&wanted).all(|(&s, &w)| of(s) == w);
+    let (overflow, _) =
+        OVERFLOWS.iter().find(|(_, of)| says(*of)).ok_or_else(|| varies("overflow"))?;
+    let mode = rounding_name(rounding).unwrap_or(HALF_CEIL);
+    Ok(vec![text("rounding_mode", mode), text("overflow_mode", overflow)])
 }
 
 /// Floats that a `Quant` node turns into exactly these codes, and its quantiser. The rounding mode
@@ -279,9 +316,7 @@ fn values_of(codes: &Tensor, quantiser: &Quantiser, name: &str) -> Result<(Tenso
     let values = Tensor::from_vec(shape, values)?;
     for rounding in [quantiser.rounding.clone(), Param::uniform(Rounding::HalfEven)] {
         let quantiser = Quantiser { rounding, ..quantiser.clone() };
-        let uniform = quantiser.signed.as_uniform().is_some()
-            && quantiser.rounding.as_uniform().is_some()
-            && quantiser.overflow.as_uniform().is_some();
+        let uniform = quantiser.rounding.as_uniform().is_some();
         if uniform && codes_of(&values, &quantiser)?.to_i64().as_ref() == Some(&wanted) {
             return Ok((values, quantiser));
         }
@@ -295,7 +330,7 @@ fn no_linear(operator: &str, quantiser: &Quantiser) -> Diagnostic {
 
 fn inexpressible(what: String) -> Diagnostic {
     Diagnostic::unsupported("Q0420", format!("ONNX has no form for {what}"))
-        .help("choose a quantiser of 8 bits with half-even rounding and saturation")
+        .help("choose the dialect auto, or 8 bits with half-even rounding and saturation")
 }
 
 #[cfg(test)]

@@ -29,7 +29,8 @@ pub(crate) struct Writer<'g> {
     nodes: Vec<NodeProto>,
     initialisers: Vec<TensorProto>,
     opset: i64,
-    uses_qonnx: bool,
+    /// Domains beside the standard one that nodes are of.
+    domains: BTreeSet<String>,
 }
 
 impl<'g> Writer<'g> {
@@ -53,7 +54,7 @@ impl<'g> Writer<'g> {
             nodes: Vec::new(),
             initialisers: Vec::new(),
             opset: BASE_OPSET,
-            uses_qonnx: false,
+            domains: BTreeSet::new(),
         }
     }
 
@@ -84,9 +85,7 @@ impl<'g> Writer<'g> {
             version: Some(version),
         };
         let mut opsets = vec![opset(ops::STANDARD, self.opset)];
-        if self.uses_qonnx {
-            opsets.push(opset(ops::QONNX, 1));
-        }
+        opsets.extend(self.domains.iter().map(|domain| opset(domain, 1)));
         Ok(ModelProto {
             ir_version: Some(ir_version(self.opset)),
             producer_name: Some("quincunx".to_owned()),
@@ -151,7 +150,7 @@ impl<'g> Writer<'g> {
 
     /// Adds a node.
     pub(crate) fn node(&mut self, name: &str, node: NodeProto) {
-        self.uses_qonnx |= node.domain.as_deref() == Some(ops::QONNX);
+        self.domains.extend(node.domain.clone());
         self.nodes.push(NodeProto { name: Some(name.to_owned()), ..node });
     }
 

@@ -42,6 +42,9 @@ pub(crate) const QONNX: &str = "qonnx.custom_op.general";
 /// The QONNX operators with the channels last.
 pub(crate) const CHANNELS_LAST: &str = "qonnx.custom_op.channels_last";
 
+/// Our own operator: what QONNX cannot say of a quantiser.
+pub(crate) const OWN: &str = "quincunx";
+
 /// The operators of ONNX-ML.
 pub(crate) const CLASSIC: &str = "ai.onnx.ml";
 
@@ -277,6 +280,7 @@ const TABLE: &[Row] = &[
     qonnx("IntQuant", (4, 4), qonnx::quant),
     qonnx("Quant", (4, 4), qonnx::quant),
     qonnx("Trunc", (5, 6), qonnx::trunc),
+    Row { domain: OWN, ..quantising("Quantise", (5, 5), qonnx::quantise) },
     channels_last("AveragePool", (1, 1), channels_last::average_pool),
     channels_last("BatchNormalization", (5, 5), channels_last::batch_norm),
     channels_last("Conv", (2, 3), channels_last::conv),

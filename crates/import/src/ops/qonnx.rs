@@ -1,4 +1,4 @@
-//! The QONNX operators.
+//! The QONNX operators, and ours for quantisers that QONNX cannot describe.
 //!
 //! `Quant` computes `(round(clip(x / scale + zero)) - zero) * scale`. On a constant its codes are
 //! computed here, exactly.
@@ -11,7 +11,62 @@ use quincunx_num::{Dyadic, Int, Overflow, Ratio, Rounding, round_ratio};
 use quincunx_tensor::{Tensor, View, show_shape};
 
 pub(crate) fn quant(node: &mut NodeContext<'_, '_>) -> Result<()> {
-    let quantiser = quantiser(node)?;
+    let signed = node.attributes.flag("signed", true)?;
+    let narrow = node.attributes.flag("narrow", false)?;
+    let overflow = if narrow { Overflow::SaturateNarrow } else { Overflow::Saturate };
+    let mode = node.attributes.string("rounding_mode")?.unwrap_or("ROUND");
+    let rounding = rounding(mode)?;
+    let quantiser = quantiser(node, Param::uniform(signed), rounding, Param::uniform(overflow))?;
+    if node.constant(0).is_none() {
+        check_zero(node, &quantiser)?;
+    }
+    quantised(node, quantiser)
+}
+
+/// `Quantise` of our domain: a [`Quantiser`] as it is, `overflow(round(x / scale) + zero)`. A fifth
+/// operand is 1 where codes have a sign; rounding may also be `HALF_CEIL`, and overflow one of
+/// [`OVERFLOWS`].
+pub(crate) fn quantise(node: &mut NodeContext<'_, '_>) -> Result<()> {
+    let signed = integers(node, 4, "sign", 0..=1)?.map(|signed| signed == 1);
+    let required = |name| malformed(format!("attribute \"{name}\" is missing"));
+    let mode = node.attributes.string("rounding_mode")?;
+    let mode = mode.ok_or_else(|| required("rounding_mode"))?;
+    let rounding = if mode == HALF_CEIL { Rounding::HalfCeil } else { rounding(mode)? };
+    let name = node.attributes.string("overflow_mode")?;
+    let name = name.ok_or_else(|| required("overflow_mode"))?;
+    let known = OVERFLOWS.iter().find(|(known, _)| *known == name);
+    let Some((_, narrow)) = known else {
+        let names = OVERFLOWS.map(|(name, _)| name);
+        return Err(node
+            .unsupported(format_args!("overflow_mode \"{name}\""))
+            .help(format!("supported: {}", names.join(", "))));
+    };
+    let each = signed.values().iter().map(|&signed| narrow(signed)).collect();
+    let overflow = Param::new(signed.shape(), each)?;
+    let quantiser = quantiser(node, signed, rounding, overflow)?;
+    if shift_matters(&quantiser) {
+        // Codes of constants are rounded as QONNX rounds.
+        quantiser.check()?;
+        let x = node.operand(0)?;
+        return node.emit(Op::Quantise(quantiser), &[Some(x)]);
+    }
+    quantised(node, quantiser)
+}
+
+/// How our operator calls the rounding that QONNX has no name for.
+pub(crate) const HALF_CEIL: &str = "HALF_CEIL";
+
+/// How our operator calls overflow, with or without a sign. The names are those of fixed-point
+/// types in C++, where `SAT_SYM` limits codes without a sign as `SAT` does.
+pub(crate) const OVERFLOWS: [(&str, fn(bool) -> Overflow); 4] = [
+    ("SAT", |_| Overflow::Saturate),
+    ("SAT_NARROW", |_| Overflow::SaturateNarrow),
+    ("SAT_SYM", |signed| if signed { Overflow::SaturateNarrow } else { Overflow::Saturate }),
+    ("WRAP", |_| Overflow::Wrap),
+];
+
+/// The node's result: codes of a constant, or a node that computes them.
+fn quantised(node: &mut NodeContext<'_, '_>, quantiser: Quantiser) -> Result<()> {
     quantiser.check()?;
     if let Some(Constant { tensor, quantiser: None }) = node.constant(0) {
         store_codes(node, &tensor)?;
@@ -19,7 +74,6 @@ pub(crate) fn quant(node: &mut NodeContext<'_, '_>) -> Result<()> {
         node.define(Constant { tensor: codes, quantiser: Some(quantiser) });
         return Ok(());
     }
-    check_zero(node, &quantiser)?;
     let x = node.operand(0)?;
     node.emit(Op::Quantise(quantiser), &[Some(x)])
 }
@@ -147,21 +201,23 @@ fn check_power_of_two(
     Err(node.unsupported("output scale that is not a power of two times the scale"))
 }
 
-fn quantiser(node: &mut NodeContext<'_, '_>) -> Result<Quantiser> {
+/// The quantiser whose scale, zero point and width are operands 1 to 3.
+fn quantiser(
+    node: &NodeContext<'_, '_>,
+    signed: Param<bool>,
+    rounding: Rounding,
+    overflow: Param<Overflow>,
+) -> Result<Quantiser> {
     let scale = floats(&node.parameter(1, "the scale")?, "scale")?;
     let zero = integers(node, 2, "zero point", -(1 << 53)..=1 << 53)?;
     let width = integers(node, 3, "bit width", 0..=64)?;
-    let signed = node.attributes.flag("signed", true)?;
-    let narrow = node.attributes.flag("narrow", false)?;
-    let mode = node.attributes.string("rounding_mode")?.unwrap_or("ROUND");
-    let overflow = if narrow { Overflow::SaturateNarrow } else { Overflow::Saturate };
     Ok(Quantiser {
-        signed: Param::uniform(signed),
+        signed,
         width: width.map(|width| u32::try_from(width).unwrap_or(0)),
         scale,
         zero,
-        rounding: Param::uniform(rounding(mode)?),
-        overflow: Param::uniform(overflow),
+        rounding: Param::uniform(rounding),
+        overflow,
     })
 }
 
@@ -289,24 +345,28 @@ pub(crate) fn codes_of(tensor: &Tensor, quantiser: &Quantiser) -> Result<Tensor>
     check_fit(quantiser, tensor)?;
     let shape = tensor.shape();
     let widest = quantiser.width.values().iter().copied().max().unwrap_or(0);
-    let signed = quantiser.signed.as_uniform().unwrap_or(true);
+    let signed = spread(&quantiser.signed, shape);
     let [scales, zeros] =
         [spread(&quantiser.scale, shape), spread(&quantiser.zero.map(|zero| zero as f64), shape)];
     let widths = spread(&quantiser.width, shape);
     let rounding = quantiser.rounding.as_uniform().unwrap_or(Rounding::HalfEven);
-    let overflow = quantiser.overflow.as_uniform().unwrap_or(Overflow::Saturate);
+    let overflow = spread(&quantiser.overflow, shape);
     let mut codes = Vec::with_capacity(tensor.len());
     for (index, x) in tensor.to_f64().into_iter().enumerate() {
         if !x.is_finite() {
             return Err(malformed(format!("element {index} of the constant is {x}")));
         }
         let code = round_quotient(x, scales.get(index), zeros.get(index) as i64, rounding);
-        let code = overflow.apply(&code, signed, widths.get(index));
+        let code = overflow.get(index).apply(&code, signed.get(index), widths.get(index));
         codes.push(i64::try_from(&code).map_err(|_| {
             Diagnostic::unsupported("Q0406", format!("code {code} does not fit 64 bits"))
         })?);
     }
-    store(shape, codes, signed, widest)
+    // Where signs differ, one more bit holds the codes without one.
+    match quantiser.signed.as_uniform() {
+        Some(signed) => store(shape, codes, signed, widest),
+        None => store(shape, codes, true, widest + 1),
+    }
 }
 
 /// `round(x / scale + zero)` without intermediate rounding.

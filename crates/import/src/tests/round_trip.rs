@@ -131,20 +131,60 @@ fn the_lowest_opset_is_chosen() {
 #[test]
 fn what_onnx_cannot_express() {
     let base = Quantiser::symmetric(true, 4, 0.5);
-    let odd = Quantiser { zero: Param::uniform(1), ..base.clone() };
-    let wrap = Quantiser { overflow: Param::uniform(Overflow::Wrap), ..base.clone() };
-    let ceil = Quantiser { rounding: Param::uniform(Rounding::HalfCeil), ..base.clone() };
     let fine = Quantiser { scale: Param::uniform(0.1), ..base.clone() };
-    let mixed = Quantiser { signed: Param::new(&[2], vec![true, false]).unwrap(), ..base.clone() };
-    let ops = [odd, wrap, ceil, fine, mixed].map(Op::Quantise);
-    for op in ops.into_iter().chain([Op::ToCodes(base)]) {
-        let mut graph = Graph::new("g");
-        let x = graph.add_input("x", DType::F32, &[2], &[]).unwrap();
-        let y = graph.add_node("n", op, &[Some(x)], "y").unwrap();
-        graph.add_output(y);
-        let problem = write_onnx(&graph, &ExportOptions::default()).unwrap_err();
+    let modes = Param::new(&[2], vec![Rounding::Floor, Rounding::Ceil]).unwrap();
+    let modes = Quantiser { rounding: modes, ..base.clone() };
+    let ends = Param::new(&[2], vec![Overflow::Wrap, Overflow::Saturate]).unwrap();
+    let ends = Quantiser { overflow: ends, ..base.clone() };
+    let anywhere = [fine, modes, ends].map(Op::Quantise);
+    let anywhere = anywhere.into_iter().chain([Op::ToCodes(base)]);
+    let in_qonnx = only_ours().into_iter().map(Op::Quantise);
+    for (op, dialect) in
+        anywhere.map(|op| (op, Dialect::Auto)).chain(in_qonnx.map(|op| (op, Dialect::Qonnx)))
+    {
+        let problem = write_onnx(&quantising(op), &ExportOptions { dialect }).unwrap_err();
         assert_eq!((problem.code(), problem.class()), ("Q0420", Class::Unsupported), "{problem}");
         assert!(problem.place().is_some());
+    }
+}
+
+fn quantising(op: Op) -> Graph {
+    let mut graph = Graph::new("g");
+    let x = graph.add_input("x", DType::F32, &[2], &[]).unwrap();
+    let y = graph.add_node("n", op, &[Some(x)], "y").unwrap();
+    graph.add_output(y);
+    graph
+}
+
+/// Quantisers that QONNX cannot describe and our own operator can.
+fn only_ours() -> [Quantiser; 5] {
+    let base = Quantiser::symmetric(true, 4, 0.5);
+    let signed = Param::new(&[2], vec![true, false]).unwrap();
+    let ends = Param::new(&[2], vec![Overflow::SaturateNarrow, Overflow::Saturate]).unwrap();
+    [
+        Quantiser { zero: Param::uniform(1), ..base.clone() },
+        Quantiser { overflow: Param::uniform(Overflow::Wrap), ..base.clone() },
+        Quantiser { rounding: Param::uniform(Rounding::HalfCeil), ..base.clone() },
+        Quantiser { signed: signed.clone(), ..base.clone() },
+        Quantiser { signed, overflow: ends, width: Param::new(&[2], vec![4, 0]).unwrap(), ..base },
+    ]
+}
+
+#[test]
+fn our_operator_says_what_qonnx_cannot() {
+    for quantiser in only_ours() {
+        let graph = quantising(Op::Quantise(quantiser.clone()));
+        assert_eq!(canonical(&graph), canonical(&round_trip(&graph, Dialect::Auto)));
+        // Codes of constants, with and without a sign.
+        let mut graph = Graph::new("g");
+        let x = graph.add_input("x", DType::F32, &[2], &[]).unwrap();
+        let codes = vec![-3_i64, if quantiser.width.as_uniform().is_some() { 7 } else { 0 }];
+        let tensor = Tensor::from_vec(&[2], codes).unwrap();
+        let constant = Constant { tensor, quantiser: Some(quantiser) };
+        let c = graph.add_constant("c", constant).unwrap();
+        let y = graph.add_node("n", Op::Binary(Binary::Add), &[Some(x), Some(c)], "y").unwrap();
+        graph.add_output(y);
+        assert_eq!(canonical(&graph), canonical(&round_trip(&graph, Dialect::Auto)));
     }
 }
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import io
+import re
 import tempfile
 import warnings
 from collections.abc import Callable, Sequence
@@ -11,16 +12,19 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from ._errors import misused
+import numpy as np
+
+from ._errors import QuincunxError, misused
 from ._model import Model, load
+from ._quantisers import Marks, fixed_point
 
 
 def from_keras(model: Any, *, name: str | None = None) -> Model:
-    """Reads a network of Keras 3, which writes it as ONNX itself.
+    """Reads a network of Keras 3, which writes it as ONNX itself, or of ``tf_keras``, through tf2onnx.
 
     Nodes are called like their layers: the node that multiplies as the layer, others of it
-    ``layer.operator``. The batch is 1. Quantisers of other packages are exported as the operators that they
-    are made of.
+    ``layer.operator``; outputs as the layers that compute them. The batch is 1. Fixed-point quantisers of HGQ2 and QKeras become one ``Quantise``
+    each, exactly (on TensorFlow); quantisers that are something else, the operators that they are made of.
 
     Args:
         model: A ``keras.Model`` with known shapes of its inputs.
@@ -29,8 +33,7 @@ def from_keras(model: Any, *, name: str | None = None) -> Model:
     Raises:
         QuincunxError: What cannot be exported, or is not supported.
     """
-    layers = _layers_of_keras(model)
-    known = {layer.name for layer in layers}
+    known = {layer.name for layer in _layers_of_keras(model)}
 
     def layer_of(node: str) -> str | None:
         # Scopes of TensorFlow: `network_1/conv1_1/convolution`, with a count behind names.
@@ -45,19 +48,26 @@ def from_keras(model: Any, *, name: str | None = None) -> Model:
         warnings.simplefilter("ignore")
         path = Path(folder) / "model.onnx"
         try:
-            if not getattr(model, "_called", False):
-                # The exporter wants a network that has been called.
-                model(_zeros_of_keras(model))
-            model.export(str(path), format="onnx", verbose=False)
+            # The exporter wants a network that has been called, and so do quantisers.
+            model(_zeros_of_keras(model))
+            with fixed_point(list(model._flatten_layers())) as marks:
+                if "format" in inspect.signature(model.export).parameters:
+                    model.export(str(path), format="onnx", verbose=False)
+                else:
+                    convert: Any = import_module("tf2onnx.convert")
+                    convert.from_keras(model, output_path=str(path))
+        except QuincunxError:
+            raise
         except Exception as error:
             raise misused(f"Keras cannot export the network: {error}", "see keras.Model.export") from error
-        return _named(path.read_bytes(), layer_of, name or str(model.name))
+        outputs = [str(tensor._keras_history[0].name) for tensor in model.outputs]
+        return _named(path.read_bytes(), layer_of, name or str(model.name), outputs, marks)
 
 
 def _layers_of_keras(model: Any) -> list[Any]:
     """All layers, those within layers too."""
     if not hasattr(model, "layers") or not hasattr(model, "export"):
-        raise misused(f"a {type(model).__name__} is no network of Keras 3", "give a keras.Model")
+        raise misused(f"a {type(model).__name__} is no network of Keras", "give a keras.Model")
     found = []
     for layer in model.layers:
         found += _layers_of_keras(layer) if hasattr(layer, "layers") else [layer]
@@ -65,12 +75,16 @@ def _layers_of_keras(model: Any) -> list[Any]:
 
 
 def _zeros_of_keras(model: Any) -> Any:
-    keras: Any = import_module("keras")
     inputs = model.inputs
     if not inputs or any(extent is None for tensor in inputs for extent in tensor.shape[1:]):
         raise misused("the network has inputs of unknown shape", "begin it with a keras.layers.Input")
-    zeros = [keras.ops.zeros((1, *tensor.shape[1:]), dtype=tensor.dtype) for tensor in inputs]
+    zeros = [np.zeros((1, *tensor.shape[1:]), _dtype_name(tensor)) for tensor in inputs]
     return zeros[0] if len(zeros) == 1 else zeros
+
+
+def _dtype_name(tensor: Any) -> str:
+    # Keras 3 has names, TensorFlow objects.
+    return str(getattr(tensor.dtype, "name", tensor.dtype))
 
 
 def from_torch(
@@ -140,18 +154,33 @@ def _exported(module: Any, given: tuple[Any, ...], inputs: list[str], outputs: l
 
 
 MULTIPLIES = ("Conv", "ConvTranspose", "Gemm", "MatMul", "LSTM", "GRU", "RNN")
+PREPARES = ("Quantise", "Quant", "Transpose", "Reshape")
 
 
-def _named(text: bytes, layer_of: Callable[[str], str | None], name: str) -> Model:
-    """The model with nodes called like layers."""
+def _named(
+    text: bytes,
+    layer_of: Callable[[str], str | None],
+    name: str,
+    outputs: Sequence[str] = (),
+    marks: Marks | None = None,
+) -> Model:
+    """The model with nodes and outputs called like layers, and with its quantisers."""
     try:
         onnx: Any = import_module("onnx")
     except ImportError:
         raise misused("the package onnx is not installed", "pip install 'quincunx[onnx]'") from None
     proto = onnx.load_model_from_string(text)
+    if marks is not None:
+        marks.replace(proto)
+    if outputs:
+        _name_outputs(proto.graph, outputs)
     taken: set[str] = set()
-    # What multiplies first, so that it gets the name of the layer.
-    for node in sorted(proto.graph.node, key=lambda node: node.op_type not in MULTIPLIES):
+
+    def rank(node: Any) -> int:
+        # What multiplies gets the name of the layer, else what does not only prepare its operands.
+        return 0 if node.op_type in MULTIPLIES else 1 if node.op_type not in PREPARES else 2
+
+    for node in sorted(proto.graph.node, key=rank):
         layer = layer_of(node.name)
         if layer is None:
             taken.add(node.name)
@@ -164,3 +193,19 @@ def _named(text: bytes, layer_of: Callable[[str], str | None], name: str) -> Mod
         taken.add(wanted)
         node.name = wanted
     return load(proto, name=name)
+
+
+def _name_outputs(graph: Any, layers: Sequence[str]) -> None:
+    """Names outputs that only have numbers, unless another value has the name."""
+    values = {value.name for value in (*graph.input, *graph.initializer)}
+    values |= {value for node in graph.node for value in node.output}
+    for output in graph.output:
+        before, numbered = output.name, re.fullmatch(r"Identity(?:_(\d+))?:0", output.name)
+        name = layers[int(numbered[1] or 0)] if numbered else before
+        if name in values:
+            continue
+        values.add(name)
+        output.name = name
+        for node in graph.node:
+            node.input[:] = [name if value == before else value for value in node.input]
+            node.output[:] = [name if value == before else value for value in node.output]
