@@ -1,6 +1,6 @@
 """A convolution network of Brevitas on an FPGA, by way of QONNX, bit for bit.
 
-    pip install 'quincunx[brevitas]'
+    pip install './tools/python[brevitas]'
     python from_brevitas.py
 
 Nothing is trained: the weights are random.

@@ -1,6 +1,6 @@
 """A convolution network of Keras on a machine that quantises: how far apart, layer by layer.
 
-    pip install 'quincunx[keras]'
+    pip install './tools/python[keras]'
     python from_keras.py
 
 Nothing is trained: the weights are random.

@@ -1,9 +1,8 @@
 """A convolution network of QKeras on an FPGA, bit for bit.
 
-    pip install 'quincunx[qkeras]'
     python from_qkeras.py
 
-Nothing is trained: the weights are random.
+docs/python/frameworks.md says how to install QKeras beside a current TensorFlow. Nothing is trained: the weights are random.
 """
 
 # %% A network with quantisers. QKeras is made for Keras 2, which is the package tf_keras.

@@ -1,6 +1,6 @@
 """A convolution network of PyTorch on two machines, with the names of its modules.
 
-    pip install 'quincunx[torch]'
+    pip install './tools/python[torch]'
     python from_torch.py
 
 Nothing is trained: the weights are random.

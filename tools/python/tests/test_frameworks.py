@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import importlib.util
+import shutil
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
 import quincunx
+import quincunx.dais
 from quincunx import QuincunxError
 from quincunx._frameworks import _named
 
@@ -167,6 +170,46 @@ def test_hgq2() -> None:
     with pytest.raises(QuincunxError) as caught:
         model.onnx("qonnx")
     assert caught.value.code == "Q0420"
+
+
+@needs_hgq
+@pytest.mark.skipif(importlib.util.find_spec("hls4ml") is None, reason="hls4ml is not installed")
+@pytest.mark.skipif(shutil.which("g++") is None, reason="there is no compiler of C++")
+def test_hls4ml_converts_with_our_adder_graphs(tmp_path: Path) -> None:
+    import hls4ml
+    import keras
+    from hgq.config import LayerConfigScope, QuantizerConfigScope
+    from hgq.layers import QDense
+
+    keras.utils.set_random_seed(5)
+    rng = np.random.default_rng(5)
+    with QuantizerConfigScope(default_q_type="kif"), LayerConfigScope(enable_ebops=False):
+        network = keras.Sequential(
+            [keras.layers.Input((8,), name="x"), QDense(6, activation="relu", name="fc1"), QDense(4, name="fc2")]
+        )
+    network(np.zeros((1, 8), np.float32))
+    for variable in network.variables:
+        if variable.path.endswith("/f"):
+            variable.assign(rng.integers(2, 6, variable.shape))
+    config = {"Model": {"Precision": "fixed<-1,0>", "ReuseFactor": 1, "Strategy": "distributed_arithmetic"}}
+
+    def converted(name: str) -> Any:
+        project = hls4ml.converters.convert_from_keras_model(
+            network, output_dir=str(tmp_path / name), project_name=name, backend="vitis", hls_config=config
+        )
+        project.write()
+        return project
+
+    def code(name: str) -> str:
+        return (tmp_path / name / "firmware/nnet_utils/nnet_code_gen.h").read_text()
+
+    converted("usual")
+    with quincunx.dais.in_hls4ml(effort="fast"):
+        project = converted("ours")
+    assert "dense_da_" in code("ours") and code("ours") != code("usual")
+    project.compile()
+    samples = rng.normal(0, 2, (500, 8)).astype(np.float32)
+    assert np.array_equal(project.predict(samples), network.predict(samples, verbose=0))
 
 
 @needs_hgq

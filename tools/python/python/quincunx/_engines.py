@@ -129,7 +129,7 @@ def dask_cluster(client: Any, workers: int | None) -> Engine:
         try:
             distributed: Any = import_module("dask.distributed")
         except ImportError:
-            raise misused("dask.distributed is not installed", "pip install 'quincunx[dask]'") from None
+            raise misused("dask.distributed is not installed", "pip install 'dask[distributed]'") from None
         own: list[Any] = []
         used = client
         if used is None:
@@ -162,7 +162,7 @@ def ray_cluster(workers: int | None) -> Engine:
         try:
             ray: Any = import_module("ray")
         except ImportError:
-            raise misused("ray is not installed", "pip install 'quincunx[ray]'") from None
+            raise misused("ray is not installed", "pip install ray") from None
         own = not ray.is_initialized()
         if own:
             ray.init(num_cpus=workers or 2, include_dashboard=False, log_to_driver=False)

@@ -168,7 +168,7 @@ def _named(
     try:
         onnx: Any = import_module("onnx")
     except ImportError:
-        raise misused("the package onnx is not installed", "pip install 'quincunx[onnx]'") from None
+        raise misused("the package onnx is not installed", "pip install onnx") from None
     proto = onnx.load_model_from_string(text)
     if marks is not None:
         marks.replace(proto)

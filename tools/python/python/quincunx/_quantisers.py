@@ -85,7 +85,8 @@ class Marks:
         if start == self._next:
             if start + size > END:
                 raise misused("the quantisers of the network have more than 16 million elements", "quantise per tensor")
-            each = Fixed(*(np.broadcast_to(part, shape).ravel() for part in fixed[:3]), *fixed[3:])
+            signed, width, scale = (np.broadcast_to(part, shape).ravel() for part in fixed[:3])
+            each = fixed._replace(signed=signed, width=width, scale=scale)
             self._quantisers.append((start, each, fixed, name))
             self._next += size
         numbers = np.arange(start, start + size).reshape(shape)
@@ -248,7 +249,8 @@ def _form(quantiser: Any, computed: Callable[[Array], Array]) -> Fixed | None:
     for signed in (1, 0):
         for overflow in ("SAT", "SAT_SYM"):
             for rounding in ("ROUND", "HALF_CEIL", "HALF_UP", "FLOOR", "DOWN"):
-                fixed = Fixed(np.float32([signed]), np.array([width]), np.float32([step]), rounding, overflow)
+                signs, steps = np.array([signed], np.float32), np.array([step], np.float32)
+                fixed = Fixed(signs, np.array([width]), steps, rounding, overflow)
                 if np.abs(fixed.of(probe) - found).max() <= step * 1e-3:
                     return fixed
     return None
