@@ -49,14 +49,13 @@ pub(crate) fn solve(
     let known = |(low, high, exponent, latency)| ProductInput { low, high, exponent, latency };
     let inputs: Vec<ProductInput> = inputs.into_iter().map(known).collect();
     busy(py, None, |_| {
-        let (effort, hurried) = effort_named(&effort)?;
+        let effort = effort_named(&effort)?;
         let product = Product {
             weights: &weights,
             exponent,
             columns,
             inputs: &inputs,
             effort,
-            hurried,
             depth_slack,
             sizes,
             origin: Origin::Solver,
@@ -65,13 +64,13 @@ pub(crate) fn solve(
     })
 }
 
-/// How hard to search, and whether in a hurry.
-fn effort_named(name: &str) -> Outcome<(Effort, bool)> {
+/// How hard to search.
+fn effort_named(name: &str) -> Outcome<Effort> {
     match name {
-        "quick" => Ok((Effort::Fast, true)),
-        "fast" => Ok((Effort::Fast, false)),
-        "default" => Ok((Effort::Default, false)),
-        "max" => Ok((Effort::Max, false)),
+        "quick" => Ok(Effort::Quick),
+        "fast" => Ok(Effort::Fast),
+        "default" => Ok(Effort::Default),
+        "max" => Ok(Effort::Max),
         _ => Err(Diagnostic::usage("Q0811", format!("no effort is named {name:?}"))
             .help("efforts are quick, fast, default and max")
             .into()),

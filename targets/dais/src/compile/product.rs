@@ -46,7 +46,6 @@ pub fn constant_product(
         columns,
         inputs: &inputs,
         effort,
-        hurried: false,
         depth_slack,
         sizes,
         origin: Origin::Tracer,
@@ -80,8 +79,6 @@ pub struct Product<'a> {
     pub inputs: &'a [ProductInput],
     /// How hard to search for few adders.
     pub effort: Effort,
-    /// Whether [`Effort::Fast`] does not look for the fewest adders of tiny matrices, which takes milliseconds.
-    pub hurried: bool,
     /// Adder levels above the fewest possible; any number if absent.
     pub depth_slack: Option<u32>,
     /// Bits of one unit of adder cost, and that a carry passes in one unit of latency; negative for
@@ -97,8 +94,7 @@ impl Product<'_> {
     /// # Errors
     /// As [`constant_product`]; weights are counted in units of the finest step of all inputs.
     pub fn program(&self) -> Result<Program> {
-        let settings =
-            Settings { hurried: self.hurried, ..Settings::of(self.effort, self.depth_slack) };
+        let settings = Settings::of(self.effort, self.depth_slack);
         let finest = self.inputs.iter().map(|input| input.exponent).min().unwrap_or(0);
         let problem = self.problem(finest)?;
         let solution = cmvm::solve(&problem, &settings)?;
@@ -262,8 +258,7 @@ mod tests {
             exponent: -3,
             columns: 3,
             inputs: &inputs,
-            effort: Effort::Fast,
-            hurried: true,
+            effort: Effort::Quick,
             depth_slack: None,
             sizes: (-1, -1),
             origin: Origin::Solver,

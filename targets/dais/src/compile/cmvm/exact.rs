@@ -41,10 +41,10 @@ pub(super) struct Budget {
 }
 
 impl Budget {
-    /// That of an effort; in a hurry for products of one input only, which are quick.
-    pub(super) fn new(effort: Effort, hurried: bool) -> Budget {
+    /// That of an effort; the least is for products of one input only, which take little time.
+    pub(super) fn new(effort: Effort) -> Budget {
         match effort {
-            Effort::Fast if hurried => Budget { tries: 1 << 12, inputs: 1 },
+            Effort::Quick => Budget { tries: 1 << 12, inputs: 1 },
             Effort::Fast => Budget { tries: 1 << 18, inputs: MOST_INPUTS },
             Effort::Default => Budget { tries: 1 << 22, inputs: MOST_INPUTS },
             Effort::Max => Budget { tries: 1 << 27, inputs: MOST_INPUTS },

@@ -68,7 +68,9 @@ pub(crate) struct Input {
 /// How hard to search, counted in steps and never in seconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Effort {
-    /// A few greedy runs.
+    /// Greedy runs and a little local search, for products of which a program has many.
+    Quick,
+    /// More greedy runs, more local search, and the fewest adders of tiny matrices, which takes milliseconds.
     Fast,
     /// Local search for a fraction of a millisecond per adder; of large networks as [`Effort::Fast`].
     Default,
@@ -100,8 +102,6 @@ pub(crate) struct Settings {
     /// Adder levels that the result may have above the fewest possible with signed digits; any
     /// number without.
     pub(crate) depth_slack: Option<u32>,
-    /// [`Effort::Fast`] does not look for the fewest adders of tiny matrices, which takes milliseconds.
-    pub(crate) hurried: bool,
 }
 
 /// An adder `a ± b * 2^shift` of exact numbers. Nodes are the inputs, then the adders in order.
@@ -197,12 +197,12 @@ impl Settings {
         // -1 stands for any number.
         let depth_slack = u32::try_from(options.whole::<i32>("depth-slack")).ok();
         let (objective, effort) = (Objective::new(options), Effort::new(options));
-        Settings { objective, effort, depth_slack, hurried: false }
+        Settings { objective, effort, depth_slack }
     }
 
     /// Settings for few adders.
     pub(crate) fn of(effort: Effort, depth_slack: Option<u32>) -> Settings {
-        Settings { objective: Objective::Adders, effort, depth_slack, hurried: false }
+        Settings { objective: Objective::Adders, effort, depth_slack }
     }
 
     /// The same without a bound on levels, if there is one.
@@ -297,7 +297,7 @@ impl Problem {
 }
 
 /// Finds a graph with little of what is wanted first, and of equal ones with little of the rest.
-/// More effort never gives a worse one, in this order.
+/// From [`Effort::Fast`] on, more effort never gives a worse one, in this order.
 ///
 /// # Errors
 /// A bug, if the result were not the matrix: every linear form is recomputed.
@@ -306,9 +306,14 @@ pub(crate) fn solve(problem: &Problem, settings: &Settings) -> Result<Solution> 
     let levels = limit.map(|limit| u32::from(limit) + state::base(problem.inputs()));
     let objective = settings.objective;
     let (mut best, mut least) = (None, 0);
-    let efforts = [Effort::Fast, Effort::Default, Effort::Max];
-    for effort in efforts.into_iter().filter(|effort| *effort <= settings.effort) {
-        let budget = exact::Budget::new(effort, settings.hurried);
+    let efforts = match settings.effort {
+        Effort::Quick => &[Effort::Quick] as &[Effort],
+        Effort::Fast => &[Effort::Fast],
+        Effort::Default => &[Effort::Fast, Effort::Default],
+        Effort::Max => &[Effort::Fast, Effort::Default, Effort::Max],
+    };
+    for &effort in efforts {
+        let budget = exact::Budget::new(effort);
         let exact = exact::solve(problem, levels, budget, objective);
         least = least.max(exact.least);
         best = better(objective, best, exact.solution);
@@ -354,7 +359,7 @@ pub(crate) fn improved(
     settings: &Settings,
 ) -> Result<Solution> {
     let effort = match settings.effort {
-        Effort::Fast => return Ok(solution),
+        Effort::Quick | Effort::Fast => return Ok(solution),
         Effort::Default => Effort::Fast,
         Effort::Max => Effort::Default,
     };

@@ -18,8 +18,6 @@ use super::{Effort, Objective, Problem, Settings, Solution};
 pub(super) struct Plan {
     /// Effort of exact searches for parts that a structure has several times.
     effort: Effort,
-    /// Exact searches are in a hurry.
-    hurried: bool,
     /// Most pairs of terms that are counted at once; equal ones share their memory.
     pairs: usize,
     /// Lengths of paths in decompositions to start from; 1 is none.
@@ -78,7 +76,6 @@ impl Plan {
 const NONE: Phases = Phases { count: 0, work: 0 };
 const FAST: Plan = Plan {
     effort: Effort::Fast,
-    hurried: false,
     pairs: 1 << 21,
     starts: &[1, usize::MAX],
     in_order: 1 << 18,
@@ -91,13 +88,19 @@ const FAST: Plan = Plan {
     polish: NONE,
     trade: Phases { count: 1, work: 200 },
 };
-/// For products of which a program has many.
-const HURRIED: Plan = Plan { hurried: true, ..FAST };
+/// Without what takes long for the few adders that it saves.
+const QUICK: Plan = Plan {
+    effort: Effort::Quick,
+    in_order: 0,
+    first: &[Phases { count: 1, work: 100 }],
+    work: 100,
+    balance: NONE,
+    ..FAST
+};
 /// Of blocks, which come in numbers.
 const GREEDY: Plan = Plan { first: &[], work: 0, in_order: 0, balance: NONE, polish: NONE, ..FAST };
 const DEFAULT: Plan = Plan {
     effort: Effort::Default,
-    hurried: false,
     pairs: 1 << 24,
     starts: &[1, 2, 3, usize::MAX],
     in_order: 1 << 18,
@@ -113,7 +116,6 @@ const DEFAULT: Plan = Plan {
 /// Begins like the default.
 const MAX: Plan = Plan {
     effort: Effort::Max,
-    hurried: false,
     pairs: 1 << 25,
     starts: DEFAULT.starts,
     in_order: DEFAULT.in_order,
@@ -202,7 +204,7 @@ pub(super) fn best_systems(
 ) -> Vec<System> {
     let objective = settings.objective;
     let (plan, plan_of_blocks) = match effort {
-        Effort::Fast if settings.hurried => (&HURRIED, &GREEDY),
+        Effort::Quick => (&QUICK, &GREEDY),
         Effort::Fast => (&FAST, &GREEDY),
         Effort::Default => (&DEFAULT, &DEFAULT),
         Effort::Max => (&MAX, &MAX),
@@ -428,7 +430,8 @@ fn by_structure(
 ) -> Option<System> {
     let plan_of_parts = plan.of_parts();
     let mut solve = |part: &Problem, copies: usize| {
-        let exact = if copies > 1 { plan_of_parts.effort } else { Effort::Fast };
+        let exact = plan_of_parts.effort;
+        let exact = if copies > 1 { exact } else { exact.min(Effort::Fast) };
         solve_part(part, plan_of_parts, nested, exact, random)
     };
     let mut systems = structure::systems(problem, &mut solve);
@@ -495,9 +498,7 @@ fn solve_part(
     if part.weights.len() <= SMALL
         && let Some(system) = walks(part, plan, nested)
     {
-        let exact =
-            exact::solve(part, None, exact::Budget::new(exact, plan.hurried), Objective::Adders)
-                .solution;
+        let exact = exact::solve(part, None, exact::Budget::new(exact), Objective::Adders).solution;
         let exact = exact.map(|solution| System::of_graph(part.inputs().len(), &solution));
         let best = std::iter::once(system).chain(exact).min_by_key(System::cost);
         return best.expect("there is one");

@@ -5,12 +5,8 @@ use super::*;
 use quincunx_testkit::within_seconds;
 use std::collections::BTreeSet;
 
-const FREE: Settings = Settings {
-    objective: Objective::Adders,
-    effort: Effort::Fast,
-    depth_slack: None,
-    hurried: false,
-};
+const FREE: Settings =
+    Settings { objective: Objective::Adders, effort: Effort::Fast, depth_slack: None };
 
 fn bounded(slack: u32) -> Settings {
     Settings { depth_slack: Some(slack), ..FREE }

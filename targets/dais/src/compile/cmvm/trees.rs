@@ -23,6 +23,7 @@ impl Orders {
     /// Those of an effort: sums share what is compared.
     fn new(effort: Effort, system: &System) -> Orders {
         let (most, compared) = match effort {
+            Effort::Quick => return Orders::ONE,
             Effort::Fast => (6, 1 << 25),
             Effort::Default | Effort::Max => (64, 1 << 29),
         };
@@ -50,6 +51,8 @@ struct Operand {
     term: Term,
     range: Range,
     level: u32,
+    /// Its number among operands and sums of one sum.
+    number: usize,
 }
 
 /// The adders of all sums that outputs need, operands first; outputs get the new numbers.
@@ -88,6 +91,7 @@ fn until(
             term: Term { node: index as u32, shift: 0, negate: false },
             range: input.range(),
             level: input.latency,
+            number: 0,
         });
     }
     let mut read = vec![false; made.len()];
@@ -99,7 +103,7 @@ fn until(
         let node = system.inputs + sum;
         let earliest = earliest(&operands);
         let latest = if read[node] { earliest } else { earliest.max(limit) };
-        made[node] = forest.grow(&operands, latest, orders.of(operands.len()));
+        made[node] = forest.grow(operands, latest, orders);
     }
     let output = |term: Term| Some(made[term.node as usize]?.scaled(term));
     (forest, system.outputs.iter().map(|o| o.and_then(output)).collect())
@@ -137,12 +141,15 @@ struct Forest {
 impl Forest {
     /// Adds operands up in the order with the least bits, then levels, of some; none without
     /// operands.
-    fn grow(&mut self, operands: &[Operand], latest: u32, orders: u64) -> Option<Operand> {
+    fn grow(&mut self, mut operands: Vec<Operand>, latest: u32, orders: Orders) -> Option<Operand> {
         let start = self.bare.len();
         let mut best: Option<Tree> = None;
-        for seed in 0..orders {
+        operands.sort_by_key(Operand::low_bit);
+        operands.iter_mut().enumerate().for_each(|(number, operand)| operand.number = number);
+        let mut lateness = Lateness::new(&operands);
+        for seed in 0..orders.of(operands.len()) {
             let mut random = (seed > 0).then(|| Random::new(seed));
-            let (sum, bits) = self.add_up(operands.to_vec(), latest, random.as_mut());
+            let (sum, bits) = self.add_up(operands.clone(), latest, &mut lateness, random.as_mut());
             let goals = (bits, sum.map_or(0, |sum| sum.level));
             let bare = self.bare.split_off(start);
             if best.as_ref().is_none_or(|best| goals < best.goals) {
@@ -154,24 +161,26 @@ impl Forest {
         sum
     }
 
-    /// Adds operands up, the two with the smallest adder and sum first, perhaps with noise; the sum, and
-    /// the bits of its adders.
+    /// Adds sorted operands up, the two with the smallest adder and sum first, perhaps with noise; the sum,
+    /// and the bits of its adders.
     fn add_up(
         &mut self,
         mut operands: Vec<Operand>,
         latest: u32,
+        lateness: &mut Lateness,
         mut random: Option<&mut Random>,
     ) -> (Option<Operand>, u64) {
-        let low_bit = |operand: &Operand| (operand.range.exponent, operand.range.reach());
-        operands.sort_by_key(low_bit);
         let mut bits = 0;
+        let mut number = operands.len();
         while operands.len() > 1 {
-            let (x, y) = best_pair(&operands, latest, random.as_deref_mut());
+            let (x, y) = best_pair(&operands, latest, lateness, random.as_deref_mut());
             let second = operands.remove(y);
             let first = operands.remove(x);
             bits += u64::from(first.range.adder_bits(&second.range));
-            let sum = self.join(first, second);
-            let at = operands.partition_point(|other| low_bit(other) < low_bit(&sum));
+            let sum = Operand { number, ..self.join(first, second) };
+            number += 1;
+            lateness.learn(&sum, &operands);
+            let at = operands.partition_point(|other| other.low_bit() < sum.low_bit());
             operands.insert(at, sum);
         }
         (operands.pop(), bits)
@@ -192,23 +201,73 @@ impl Forest {
             term: Term { node, ..x.term },
             range: x.range.plus(&y.range),
             level: x.level.max(y.level) + 1,
+            number: 0,
+        }
+    }
+}
+
+/// How late every two operands of a sum are added up, as [`Range::order`] has it: computed once for a
+/// pair, although many choices compare it.
+struct Lateness {
+    /// Operands and their sums; 0 where there are so many that pairs are computed when they are compared.
+    count: usize,
+    of_pairs: Vec<u32>,
+}
+
+impl Lateness {
+    fn new(operands: &[Operand]) -> Lateness {
+        let count = if operands.len() > MANY { 0 } else { 2 * operands.len() };
+        let mut lateness = Lateness { count, of_pairs: vec![0; count * count] };
+        for (index, operand) in operands.iter().enumerate() {
+            lateness.learn(operand, &operands[..index]);
+        }
+        lateness
+    }
+
+    /// Takes up an operand beside others.
+    fn learn(&mut self, operand: &Operand, others: &[Operand]) {
+        if self.count == 0 {
+            return;
+        }
+        for other in others {
+            let order = operand.range.order(&other.range);
+            self.of_pairs[operand.number * self.count + other.number] = order;
+            self.of_pairs[other.number * self.count + operand.number] = order;
+        }
+    }
+
+    fn of(&self, a: &Operand, b: &Operand) -> u32 {
+        match self.of_pairs.get(a.number * self.count + b.number) {
+            Some(order) => *order,
+            None => a.range.order(&b.range),
         }
     }
 }
 
 impl Operand {
+    /// What operands are sorted by.
+    fn low_bit(&self) -> (i32, i32) {
+        (self.range.exponent, self.range.reach())
+    }
+
     /// The operand in the place of the node of a term.
     fn scaled(self, by: Term) -> Operand {
         Operand {
             term: self.term.scaled(by.shift, by.negate),
             range: self.range.scaled(i32::from(by.shift), by.negate),
             level: self.level,
+            number: 0,
         }
     }
 }
 
 /// Places of the two operands to add first, in order.
-fn best_pair(operands: &[Operand], latest: u32, mut random: Option<&mut Random>) -> (usize, usize) {
+fn best_pair(
+    operands: &[Operand],
+    latest: u32,
+    lateness: &Lateness,
+    mut random: Option<&mut Random>,
+) -> (usize, usize) {
     if operands.len() > MANY {
         return first_two(operands);
     }
@@ -218,11 +277,14 @@ fn best_pair(operands: &[Operand], latest: u32, mut random: Option<&mut Random>)
     for (x, first) in operands.iter().enumerate() {
         for (y, second) in operands.iter().enumerate().skip(x + 1) {
             let level = first.level.max(second.level) + 1;
+            let noise = random.as_deref_mut().map_or(0, |random| random.below(NOISE) as u32);
+            let key = (lateness.of(first, second) + noise, level);
+            if best.is_some_and(|(least, _)| key >= least) {
+                continue;
+            }
             // The rest can be added up in time if the weights fit into that of the last level.
             let rest = all - weight(first.level) - weight(second.level) + weight(level);
-            let noise = random.as_deref_mut().map_or(0, |random| random.below(NOISE) as u32);
-            let key = (first.range.order(&second.range) + noise, level);
-            if rest <= 1 << WHOLE && best.is_none_or(|(least, _)| key < least) {
+            if rest <= 1 << WHOLE {
                 best = Some((key, (x, y)));
             }
         }
