@@ -68,9 +68,10 @@ pub(crate) struct Input {
 /// How hard to search, counted in steps and never in seconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Effort {
-    /// Greedy runs and a little local search, for products of which a program has many.
+    /// As [`Effort::Fast`] without what takes long for the few adders that it saves, for products of which a
+    /// program has many.
     Quick,
-    /// More greedy runs, more local search, and the fewest adders of tiny matrices, which takes milliseconds.
+    /// A few greedy runs and a little local search; of tiny matrices the fewest adders.
     Fast,
     /// Local search for a fraction of a millisecond per adder; of large networks as [`Effort::Fast`].
     Default,
