@@ -48,15 +48,14 @@ class Fixed(NamedTuple):
     overflow: str
 
     def of(self, x: Array) -> Array:
-        """The numbers of values, in f64."""
+        """The numbers of values, in f64; of quantisers that do not wrap."""
         scaled = x.astype(np.float64) / self.scale
         codes = _ROUND[self.rounding](scaled)
         low = np.where(self.signed > 0, -np.exp2(self.width - 1), 0.0)
         high = np.exp2(self.width - self.signed) - 1
         if self.overflow == "SAT_SYM":
             low = np.maximum(low, -high)
-        codes = low + np.mod(codes - low, high - low + 1) if self.overflow == "WRAP" else np.clip(codes, low, high)
-        return np.where(self.width > 0, codes * self.scale, 0.0)
+        return np.where(self.width > 0, np.clip(codes, low, high) * self.scale, 0.0)
 
 
 _ROUND: dict[str, Callable[[Array], Array]] = {
@@ -110,12 +109,13 @@ class Marks:
         for node in proto.graph.node:
             if node.op_type != "Pow" or node.input[1] not in constants:
                 continue
-            numbers = onnx.numpy_helper.to_array(constants[node.input[1]]).astype(np.int64)
-            if numbers.size == 0 or numbers.min() < FIRST:
+            numbers = onnx.numpy_helper.to_array(constants[node.input[1]])
+            known = [entry for entry in self._quantisers if _among(numbers, entry[0], entry[1].scale.size)]
+            if not known:
                 continue
-            first, fixed, *_ = [entry for entry in self._quantisers if entry[0] <= numbers.min()][-1]
+            [(first, fixed, *_)] = known
             seen.add(first)
-            index = numbers - first
+            index = numbers.astype(np.int64) - first
             node.op_type, node.domain = "Quantise", "quincunx"
             operands = {
                 "scale": fixed.scale[index],
@@ -138,6 +138,11 @@ class Marks:
                 f"quantisers did not come through the exporter: {', '.join(lost)}",
                 "those within loops cannot; recurrent layers have none with unroll=True",
             )
+
+
+def _among(numbers: Array, first: int, count: int) -> bool:
+    """Whether they are some of so many whole numbers from the first on."""
+    return numbers.size > 0 and bool(np.isin(numbers, first + np.arange(count)).all())
 
 
 @contextmanager
@@ -204,7 +209,10 @@ def _qkeras_call(computed: Callable[..., Any], marks: Marks) -> Callable[..., An
     forms: dict[int, Fixed | None] = {}
 
     def call(self: Any, x: Any) -> Any:
-        if isinstance(x, tensorflow.Variable):
+        is_weight = isinstance(x, tensorflow.Variable)
+        if not is_weight and not _varies(x):
+            return computed(self, x)
+        if is_weight:
             with tensorflow.init_scope():
                 return tensorflow.constant(_on_grid(self, computed(self, x.read_value()).numpy()))
         if id(self) not in forms:
