@@ -4,13 +4,14 @@
 
 Suites, all of them unless some are named:
 
-    calls   what a call from Python takes beyond the machine's own time, digits on five machines
+    calls   what a call from Python takes beyond the simulator's own time, digits on five machines
     solve   the adder graphs of the matrices in tests/golden/dais/cmvm, beside the command and da4ml
     trace   functions in numpy as programs, beside da4ml (tests/peers/traces.py prints the same in full)
     run     65,536 samples of jet_mlp_6b, beside the command
     sweep   200 machines of the kind tcu for digits, with every engine that is installed
 
-Prints rows as `quincunx bench --format json` does: medians. Products and traces are measured in time of the processor,
+Prints rows as `quincunx bench --format json` does: medians; `overhead` is the shortest time of a call for one image less
+what one more image adds to a call. Products and traces are measured in time of the processor,
 rates and sweeps in real time.
 """
 
@@ -39,14 +40,19 @@ GOLDEN = ROOT / "tests" / "golden" / "dais"
 Row = dict[str, object]
 
 
-def median(act: Callable[[], object], repeat: int, clock: Callable[[], float] = time.perf_counter) -> float:
-    """Median of the seconds of a call."""
+def seconds(act: Callable[[], object], repeat: int, clock: Callable[[], float] = time.perf_counter) -> list[float]:
+    """Seconds of so many calls."""
     times = []
     for _ in range(repeat):
         start = clock()
         act()
         times.append(clock() - start)
-    return statistics.median(times)
+    return times
+
+
+def median(act: Callable[[], object], repeat: int, clock: Callable[[], float] = time.perf_counter) -> float:
+    """Median of the seconds of a call."""
+    return statistics.median(seconds(act, repeat, clock))
 
 
 def row(name: str, metric: str, value: float, unit: str) -> Row:
@@ -66,6 +72,9 @@ def by_command(command: str, suite: str, folder: Path, repeat: int, *options: st
 
 OPTIONS = {"dais": {"effort": "fast"}, "scamp": {"effort": "fast"}, "dpas": {}, "tcu": {}, "npu": {}}
 
+FULL = {"dais": 1024}
+"""Images of a call to which one more adds its whole time: dais computes up to so many together."""
+
 
 def calls(repeat: int, command: str | None) -> Iterator[Row]:
     """A call for one image, and the rate of many."""
@@ -78,8 +87,13 @@ def calls(repeat: int, command: str | None) -> Iterator[Row]:
         program.run(one)
         call = median(lambda: program.run(one, threads=1), 20 * repeat)
         rate = len(many) / median(lambda: program.run(many, threads=1), repeat)
+        full = FULL.get(target, 1)
+        shortest = [
+            min(seconds(lambda count=count: program.run(many[:count], threads=1), 20 * repeat))
+            for count in (1, full, full + 1)
+        ]
         yield row(target, "call", call * 1e6, "us")
-        yield row(target, "overhead", (call - 1 / rate) * 1e6, "us")
+        yield row(target, "overhead", (shortest[0] - (shortest[2] - shortest[1])) * 1e6, "us")
         yield row(target, "rate", rate, "images/s")
 
 

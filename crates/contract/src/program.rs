@@ -581,6 +581,13 @@ pub trait Machine: Send {
         images.iter().map(|image| self.run(image)).collect()
     }
 
+    /// The outputs of as many inferences, whose inputs, of type f64, lie stacked along a new outermost axis; so
+    /// do the outputs. `None` where the machine takes them one by one, or where one is at fault: what
+    /// [`Machine::run_batch`] says then is said.
+    fn run_stacked(&mut self, _inputs: &Tensors, _images: usize) -> Option<Tensors> {
+        None
+    }
+
     /// Results of the last run that saturated, by layer.
     fn clipped(&mut self) -> Vec<Clipped> {
         Vec::new()

@@ -87,6 +87,50 @@ impl Ports {
         Ok(outputs)
     }
 
+    /// [`Ports::numbers`] of images that lie stacked, image after image; `None` where they are refused.
+    pub(crate) fn stacked_numbers(&self, inputs: &Tensors, images: usize) -> Option<Vec<f64>> {
+        let encoded = |port: &Port| {
+            let port = stacked(port, images);
+            let tensor = inputs.get(&port.name)?.reshape(&port.shape).ok()?;
+            encode(&port, &tensor).ok()
+        };
+        let ports = self.interface.inputs.iter().map(encoded);
+        let mut ports = ports.collect::<Option<Vec<Vec<f64>>>>()?;
+        if ports.len() == 1 {
+            return ports.pop();
+        }
+        let image = |image: usize| {
+            ports.iter().flat_map(move |numbers| {
+                let count = numbers.len() / images;
+                &numbers[image * count..][..count]
+            })
+        };
+        Some((0..images).flat_map(image).copied().collect())
+    }
+
+    /// [`Ports::split`] of images, whose outputs are stacked; `None` where the driver scales any.
+    pub(crate) fn split_stacked(&self, results: Vec<f64>, images: usize) -> Option<Tensors> {
+        if self.scales.iter().any(Option::is_some) {
+            return None;
+        }
+        let ports = &self.interface.outputs;
+        let mut outputs = Tensors::new();
+        if let [port] = &ports[..] {
+            let stack = Tensor::from_vec(&stacked(port, images).shape, results).ok()?;
+            outputs.insert(port.name.clone(), stack);
+            return Some(outputs);
+        }
+        let (width, mut start) = (results.len() / images, 0);
+        for port in ports {
+            let count = element_count(&port.shape)?;
+            let own = results.chunks(width).flat_map(|row| &row[start..][..count]);
+            let stack = Tensor::from_vec(&stacked(port, images).shape, own.copied().collect());
+            outputs.insert(port.name.clone(), stack.ok()?);
+            start += count;
+        }
+        Some(outputs)
+    }
+
     /// The outputs of a program that the driver scales.
     pub(crate) fn scaled<'a>(&self, pipeline: &'a Pipeline) -> Vec<&'a Output> {
         let mut outputs = pipeline.stages.last().map_or(&[][..], |stage| &stage.outputs);
@@ -99,6 +143,12 @@ impl Ports {
         }
         scaled
     }
+}
+
+/// A port for so many images.
+fn stacked(port: &Port, images: usize) -> Port {
+    let shape = [images].iter().chain(&port.shape).copied().collect();
+    Port { shape, ..port.clone() }
 }
 
 fn output_scales(interface: &Interface) -> Result<Vec<Option<Scale>>> {

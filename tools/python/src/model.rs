@@ -12,7 +12,7 @@ use quincunx::quantise::{Job, Widths, quantise as quantised, scheme_named, table
 use quincunx::run::{self, Idle, Layers};
 use quincunx::target::Engine;
 use quincunx::tensor::Tensors;
-use quincunx::{Dataset, Executable, InputFile, InputSpec, Outcome, is_quantised};
+use quincunx::{Dataset, Executable, InputFile, InputSpec, Outcome, Stack, is_quantised};
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 
@@ -214,7 +214,21 @@ pub(crate) fn executed(
         threads: threads(count),
     };
     let (results, warnings) = busy(py, progress, |progress| {
-        let (mut data, _) = data.images(&executable.inputs)?;
+        let mut data = match data {
+            Data::Arrays(given) => {
+                let tensors = tensors(given)?;
+                check_names(&tensors, &executable.inputs)?;
+                let stack = Stack::of_arrays(&tensors, &executable.inputs);
+                if let (Some(stack), Some(idle)) = (stack, idle)
+                    && let Some(outputs) =
+                        run::run_stacked(executable, &stack, &options, progress, idle)
+                {
+                    return Ok((arrays(outputs), Vec::new()));
+                }
+                Dataset::of_arrays(tensors, &executable.inputs)?
+            }
+            other => other.images(&executable.inputs)?.0,
+        };
         let traces = run::run_with(executable, &data, &options, progress, idle)?;
         let mut warnings = std::mem::take(&mut data.warnings);
         warnings.extend(run::clipped(&traces).iter().map(quincunx::target::Clipped::warning));

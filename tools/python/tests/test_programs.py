@@ -380,3 +380,34 @@ def test_every_method_of_a_program_is_used_here() -> None:
         "time",
         "verify",
     }
+
+
+@pytest.mark.parametrize("name", ["jet_mlp_6b", "lut_max_einsum", "conv_pool"])
+def test_many_images_are_what_each_is(name: str) -> None:
+    folder = ROOT / "tests" / "golden" / "dais" / "traced"
+    program = quincunx.read(folder / f"{name}.json")
+    samples = np.load(folder / f"{name}_in.npy").astype(np.float64)
+    samples = samples.reshape(len(samples), -1)[:50]
+    [expected] = program.run(samples[:1]).values()
+    each = [next(iter(program.run(sample).values())) for sample in samples]
+    for threads in (1, 2, 7):
+        [found] = program.run(samples, threads=threads).values()
+        assert found.shape == (50, *expected.shape) and np.array_equal(found, np.stack(each))
+    counted: list[tuple[str, int, int]] = []
+    program.run(samples, progress=lambda *step: counted.append(step))
+    assert counted[-1] == ("run", 50, 50)
+    # One that cannot be run is named, as if they had come one by one.
+    samples[7, 0] = np.nan
+    with pytest.raises(QuincunxError, match="image 7"):
+        program.run(samples)
+
+
+def test_many_images_beyond_the_type_are_told(images: npt.NDArray[np.float32]) -> None:
+    program = compiled("dais", DIGITS / "digits_pow2.onnx")
+    many = np.concatenate([images] * 3)
+    [inside] = program.run(many).values()
+    assert np.array_equal(inside[:20], program.run(images)["logits"])
+    many[5] += 100
+    with pytest.warns(QuincunxWarning, match="Q0521"):
+        [beyond] = program.run(many).values()
+    assert np.array_equal(beyond[6:], inside[6:]) and not np.array_equal(beyond[5], inside[5])

@@ -146,6 +146,32 @@ impl Dataset {
     }
 }
 
+/// Arrays of several images each, that are the inputs and no more.
+#[derive(Debug)]
+pub struct Stack {
+    /// By input, in the types of the inputs.
+    pub(crate) arrays: Tensors,
+    /// How many images.
+    pub(crate) images: usize,
+}
+
+impl Stack {
+    /// `None` where [`Dataset::of_arrays`] has more to say about the arrays.
+    pub fn of_arrays(arrays: &Tensors, inputs: &[InputSpec]) -> Option<Stack> {
+        if arrays.len() != inputs.len() {
+            return None;
+        }
+        let fitted = |input: &InputSpec| {
+            let (array, how) = fit(arrays.get(&input.name)?, input).ok()?;
+            (how == Split::Outer).then(|| (input.name.clone(), array))
+        };
+        let arrays = inputs.iter().map(fitted).collect::<Option<Tensors>>()?;
+        let images = *arrays.values().next()?.shape().first()?;
+        let is_whole = images > 1 && arrays.values().all(|array| array.shape()[0] == images);
+        is_whole.then_some(Stack { arrays, images })
+    }
+}
+
 /// An array of another form, in the shape of the only input, or of several of them.
 fn read_other(format: Format, file: &InputFile, inputs: &[InputSpec]) -> Result<Tensor> {
     let [input] = inputs else {

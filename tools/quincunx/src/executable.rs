@@ -532,6 +532,30 @@ impl Session<'_> {
         walks.into_iter().map(|walk| walk.and_then(Walk::finish)).collect()
     }
 
+    /// The outputs of images that lie stacked along a new outermost axis, and so do the outputs: for programs
+    /// without stages of the host on machines that take images so. `None` elsewhere, and where an image is
+    /// at fault or has numbers beyond the types of the machine: [`Session::run_batch`] tells which.
+    pub(crate) fn run_stacked(&mut self, inputs: &Tensors, images: usize) -> Option<Tensors> {
+        let Executable { stages, outputs, constants, .. } = self.executable;
+        let ([stage], [Some(machine)]) = (&stages[..], &mut self.machines[..]) else { return None };
+        let Body::Device { program, .. } = &stage.body else { return None };
+        if machine.batch() < 2 || !constants.is_empty() {
+            return None;
+        }
+        let mut given = Tensors::new();
+        for name in &stage.inputs {
+            let tensor = convert::to_f64(inputs.get(name)?).ok()?;
+            let port = program.interface().inputs.iter().find(|port| port.name == *name)?;
+            let shape = [images].iter().chain(&port.shape).copied().collect();
+            if (Port { shape, ..port.clone() }).clipped(&tensor).is_some() {
+                return None;
+            }
+            given.insert(name.clone(), tensor);
+        }
+        let results = machine.run_stacked(&given, images)?;
+        outputs.iter().map(|name| Some((name.clone(), results.get(name)?.clone()))).collect()
+    }
+
     /// One image; the trace also has every value of the machine that can be observed.
     ///
     /// # Errors

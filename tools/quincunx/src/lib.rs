@@ -61,7 +61,7 @@ pub mod time;
 pub mod vendor;
 pub mod verify;
 
-pub use data::{Dataset, InputSpec, data_shapes};
+pub use data::{Dataset, InputSpec, Stack, data_shapes};
 pub use detect::{FileKind, detect, is_model};
 pub use executable::{Body, Executable, Handover, Host, Session, Stage, Trace};
 pub use failure::{Failure, Outcome, exit_code, sources_of};

@@ -1,7 +1,7 @@
 //! `run`: a program on inputs.
 
 use crate::executable::{Executable, Machines, Session, Trace, top1};
-use crate::{Dataset, InputSpec, Progress, parallel};
+use crate::{Dataset, InputSpec, Progress, Stack, parallel};
 use quincunx_contract::{Clipped, Engine};
 use quincunx_diag::{Diagnostic, Result};
 use quincunx_report::{Cell, Column, Table};
@@ -176,6 +176,61 @@ pub fn run_with(
         },
     )?;
     Ok(traces.into_iter().flatten().collect())
+}
+
+/// The outputs of stacked images, for programs that take them so: [`outputs`] of what [`run_with`] gives,
+/// without an object for every image. `None` where it takes [`run_with`] to say what there is to say.
+pub fn run_stacked(
+    executable: &Executable,
+    stack: &Stack,
+    options: &Options,
+    progress: &dyn Progress,
+    idle: &Idle,
+) -> Option<Tensors> {
+    let keeps_state = executable.programs().any(|(_, program)| program.keeps_state());
+    if keeps_state || options.layers != Layers::None {
+        return None;
+    }
+    let image = stack.arrays.values().map(Tensor::len).sum::<usize>() / stack.images;
+    let part =
+        stack.images.div_ceil(options.threads.get()).min(BATCH_NUMBERS / image.max(1)).max(1);
+    let parts = parallel::map(
+        stack.images.div_ceil(part),
+        options.threads,
+        || {
+            let session = Some(idle.take(executable, options.engine)?);
+            Ok(Borrowed { session, engine: options.engine, idle: Some(idle), failed: true })
+        },
+        |borrowed, index| {
+            borrowed.failed = true;
+            let session = borrowed.session.as_mut().ok_or_else(|| Diagnostic::bug("no session"))?;
+            let range = index * part..stack.images.min((index + 1) * part);
+            let arrays = stack.arrays.iter();
+            let arrays =
+                arrays.map(|(name, array)| (name.clone(), array.outer_range(range.clone())));
+            let outputs = session.run_stacked(&arrays.collect(), range.len());
+            borrowed.failed = false;
+            Ok(outputs)
+        },
+    );
+    let parts = parts.ok()?.into_iter().collect::<Option<Vec<Tensors>>>()?;
+    let joined = executable.outputs.iter().map(|name| {
+        let own: Vec<Tensor> = parts.iter().map(|part| part[name].clone()).collect();
+        let whole = match &own[..] {
+            [only] => only.clone(),
+            _ => Tensor::concat_outer(&own).ok()?,
+        };
+        // Outputs of one image may have an outermost axis of their own.
+        let shape = match whole.shape() {
+            [images, 1, rest @ ..] => [&[*images], rest].concat(),
+            shape => shape.to_vec(),
+        };
+        Some((name.clone(), whole.reshape(&shape).ok()?))
+    });
+    let joined = joined.collect::<Option<Tensors>>()?;
+    progress.start("run", stack.images);
+    (0..stack.images).for_each(|_| progress.step());
+    Some(joined)
 }
 
 /// What the machine's type did not hold, of all images.

@@ -159,6 +159,15 @@ impl Machine for Prepared {
         }
     }
 
+    fn run_stacked(&mut self, inputs: &Tensors, images: usize) -> Option<Tensors> {
+        if self.pipeline.has_state() {
+            return None;
+        }
+        let numbers = self.ports.stacked_numbers(inputs, images)?;
+        let results = self.plain.run(images, &numbers).ok()?;
+        self.ports.split_stacked(results, images)
+    }
+
     fn run_traced(&mut self, inputs: &Tensors) -> Result<Tensors> {
         let new = || Traced::new(&self.pipeline, &self.ports);
         let results = match self.traced.get_or_insert_with(new) {

@@ -151,7 +151,7 @@ impl Fast {
         let mut results = vec![0.0; samples * width];
         let part = if self.start.is_empty() { self.part(samples, threads) } else { samples };
         if part >= samples {
-            let mut worker = self.worker();
+            let mut worker = self.worker_for(samples);
             self.run_on(&mut worker, samples, inputs, &mut results)?;
             return Ok(results);
         }
@@ -186,7 +186,13 @@ impl Fast {
 
     /// Registers for a thread of its own.
     pub fn worker(&self) -> Worker {
-        let state = State::new(&self.steps, self.lines * LINE);
+        self.worker_for(usize::MAX)
+    }
+
+    /// Registers for no more samples at a time.
+    fn worker_for(&self, samples: usize) -> Worker {
+        let lines = samples.div_ceil(LINE).clamp(1, self.lines);
+        let state = State::new(&self.steps, lines * LINE);
         let registers = self.start.clone();
         Worker { state, numbers: Vec::new(), results: Vec::new(), registers }
     }
