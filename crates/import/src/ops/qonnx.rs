@@ -56,9 +56,12 @@ pub(crate) fn quantise(node: &mut NodeContext<'_, '_>) -> Result<()> {
 /// How our operator calls the rounding that QONNX has no name for.
 pub(crate) const HALF_CEIL: &str = "HALF_CEIL";
 
+/// An overflow mode of codes with or without a sign.
+type OverflowOf = fn(bool) -> Overflow;
+
 /// How our operator calls overflow, with or without a sign. The names are those of fixed-point
 /// types in C++, where `SAT_SYM` limits codes without a sign as `SAT` does.
-pub(crate) const OVERFLOWS: [(&str, fn(bool) -> Overflow); 4] = [
+pub(crate) const OVERFLOWS: [(&str, OverflowOf); 4] = [
     ("SAT", |_| Overflow::Saturate),
     ("SAT_NARROW", |_| Overflow::SaturateNarrow),
     ("SAT_SYM", |signed| if signed { Overflow::SaturateNarrow } else { Overflow::Saturate }),
