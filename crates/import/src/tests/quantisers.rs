@@ -226,6 +226,37 @@ fn quantised_constants_have_exact_codes() {
     assert_eq!(constant.tensor.to_i64(), Some(vec![2, 0, 7, -8]));
 }
 
+/// A `Quantise` of our domain.
+fn quantise(signed: &[f32], attributes: Vec<AttributeProto>) -> Model {
+    Model::new(13, &[1, 4])
+        .floats("s", &[], &[0.5])
+        .floats("z", &[], &[0.0])
+        .floats("b", &[], &[4.0])
+        .floats("k", &[signed.len()], signed)
+        .domain_node("quincunx", "Quantise", &["x", "s", "z", "b", "k"], &["q"], attributes)
+        .node("Add", &["x", "q"], "y", vec![])
+}
+
+#[test]
+fn our_operator_has_modes_that_qonnx_has_not() {
+    let modes =
+        |rounding, overflow| vec![text("rounding_mode", rounding), text("overflow_mode", overflow)];
+    let wraps = quantiser_of(&quantise(&[0.0], modes("HALF_CEIL", "WRAP")));
+    assert_eq!(wraps.to_string(), "u4 scale 0.5 half-ceil wrap");
+    let mixed = quantiser_of(&quantise(&[1.0, 0.0, 1.0, 0.0], modes("FLOOR", "SAT_SYM")));
+    assert_eq!(mixed.signed.values(), [true, false, true, false]);
+    let ends = [Overflow::SaturateNarrow, Overflow::Saturate];
+    assert_eq!(mixed.overflow.values()[..2], ends);
+    let problem = |signed, attributes| quantise(signed, attributes).problem();
+    assert_eq!(problem(&[0.0], modes("FLOOR", "CLIP")).class(), Class::Unsupported);
+    assert_eq!(problem(&[0.0], modes("DPU", "SAT")).class(), Class::Unsupported);
+    assert_eq!(problem(&[0.5], modes("FLOOR", "SAT")).class(), Class::Unsupported);
+    let half = vec![text("rounding_mode", "FLOOR")];
+    assert!(problem(&[0.0], half).message().contains("overflow_mode"));
+    let half = vec![text("overflow_mode", "SAT")];
+    assert!(problem(&[0.0], half).message().contains("rounding_mode"));
+}
+
 #[test]
 fn quant_without_an_exact_form_is_refused() {
     for (model, class) in [
