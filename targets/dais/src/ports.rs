@@ -9,6 +9,7 @@ use quincunx_graph::Scalar;
 use quincunx_graph::execute::given;
 use quincunx_num::{Dyadic, Rounding, round_ratio};
 use quincunx_tensor::{Tensor, Tensors, element_count};
+use std::borrow::Cow;
 
 /// Numbers of inputs of the first and outputs of the last stage, registers aside.
 pub(crate) fn ends(pipeline: &Pipeline) -> (usize, usize) {
@@ -88,7 +89,20 @@ impl Ports {
     }
 
     /// [`Ports::numbers`] of images that lie stacked, image after image; `None` where they are refused.
-    pub(crate) fn stacked_numbers(&self, inputs: &Tensors, images: usize) -> Option<Vec<f64>> {
+    /// Real numbers of an only input are not copied.
+    pub(crate) fn stacked_numbers<'t>(
+        &self,
+        inputs: &'t Tensors,
+        images: usize,
+    ) -> Option<Cow<'t, [f64]>> {
+        if let [port] = &self.interface.inputs[..]
+            && port.grid == Grid::Real
+        {
+            let tensor = inputs.get(&port.name)?;
+            let fits = Some(tensor.len()) == element_count(&stacked(port, images).shape);
+            let port = Port { shape: tensor.shape().to_vec(), ..port.clone() };
+            return port.finite(tensor).ok().filter(|_| fits);
+        }
         let encoded = |port: &Port| {
             let port = stacked(port, images);
             let tensor = inputs.get(&port.name)?.reshape(&port.shape).ok()?;
@@ -97,7 +111,7 @@ impl Ports {
         let ports = self.interface.inputs.iter().map(encoded);
         let mut ports = ports.collect::<Option<Vec<Vec<f64>>>>()?;
         if ports.len() == 1 {
-            return ports.pop();
+            return ports.pop().map(Cow::Owned);
         }
         let image = |image: usize| {
             ports.iter().flat_map(move |numbers| {
@@ -105,7 +119,7 @@ impl Ports {
                 &numbers[image * count..][..count]
             })
         };
-        Some((0..images).flat_map(image).copied().collect())
+        Some(Cow::Owned((0..images).flat_map(image).copied().collect()))
     }
 
     /// [`Ports::split`] of images, whose outputs are stacked; `None` where the driver scales any.
