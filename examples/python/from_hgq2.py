@@ -1,6 +1,6 @@
 """A jet tagger and a small convolution network of HGQ2, on an FPGA: three ways in, one result.
 
-    pip install './tools/python[hgq]' da4ml qonnx
+    pip install './tools/python[hgq]' da4ml qonnx 'onnxruntime>=1.32'
     python from_hgq2.py
 
 The tagger has the layers of hls4ml's (16, 64, 32, 32, 5, without the softmax). Nothing is trained: weights and widths
