@@ -135,6 +135,9 @@ impl Ports {
             return Some(outputs);
         }
         let (width, mut start) = (results.len() / images, 0);
+        if width == 0 {
+            return None;
+        }
         for port in ports {
             let count = element_count(&port.shape)?;
             let own = results.chunks(width).flat_map(|row| &row[start..][..count]);

@@ -215,6 +215,7 @@ impl Fast {
         let width = self.outputs();
         let block = self.block_len();
         for first in (0..samples).step_by(block) {
+            quincunx_stop::check();
             let count = block.min(samples - first);
             let inputs = &inputs[first * self.columns..][..count * self.columns];
             let results = &mut results[first * width..][..count * width];
