@@ -219,12 +219,13 @@ pub(crate) fn executed(
                 let tensors = tensors(given)?;
                 check_names(&tensors, &executable.inputs)?;
                 let stack = Stack::of_arrays(&tensors, &executable.inputs);
-                if let (Some(stack), Some(idle)) = (stack, idle)
+                if let (Some(stack), Some(idle)) = (&stack, idle)
                     && let Some(outputs) =
-                        run::run_stacked(executable, &stack, &options, progress, idle)
+                        run::run_stacked(executable, stack, &options, progress, idle)
                 {
                     return Ok((arrays(outputs), Vec::new()));
                 }
+                let tensors = stack.map_or(tensors, Stack::into_arrays);
                 Dataset::of_arrays(tensors, &executable.inputs)?
             }
             other => other.images(&executable.inputs)?.0,

@@ -66,6 +66,9 @@ impl Progress for Told {
     }
 
     fn step(&self) {
+        if self.callback.is_none() {
+            return;
+        }
         let done = self.done.fetch_add(1, Ordering::Relaxed) + 1;
         self.tell(|state| done >= state.of || state.next <= Instant::now());
     }

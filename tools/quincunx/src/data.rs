@@ -170,6 +170,11 @@ impl Stack {
         let is_whole = images > 1 && arrays.values().all(|array| array.shape()[0] == images);
         is_whole.then_some(Stack { arrays, images })
     }
+
+    /// The arrays, in the types of the inputs.
+    pub fn into_arrays(self) -> Tensors {
+        self.arrays
+    }
 }
 
 /// An array of another form, in the shape of the only input, or of several of them.

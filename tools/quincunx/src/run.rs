@@ -8,7 +8,7 @@ use quincunx_report::{Cell, Column, Table};
 use quincunx_tensor::{Tensor, Tensors, element_count};
 use std::collections::BTreeSet;
 use std::num::NonZeroUsize;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, Once, PoisonError};
 
 /// Numbers of an output that people see.
 const SHOWN: usize = 10;
@@ -18,6 +18,9 @@ const BATCH: usize = 1024;
 
 /// Most numbers of their inputs, so that many large images do not fill the memory.
 const BATCH_NUMBERS: usize = 1 << 22;
+
+/// Numbers of stacked images that are checked, converted and computed before the next: they stay in the cache.
+const STACK_NUMBERS: usize = 1 << 15;
 
 /// Which values of the network are observed.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -192,8 +195,9 @@ pub fn run_stacked(
         return None;
     }
     let image = stack.arrays.values().map(Tensor::len).sum::<usize>() / stack.images;
-    let part =
-        stack.images.div_ceil(options.threads.get()).min(BATCH_NUMBERS / image.max(1)).max(1);
+    let most = (STACK_NUMBERS / image.max(1)).max(BATCH).min(BATCH_NUMBERS / image.max(1));
+    let part = most.min(stack.images.div_ceil(options.threads.get())).max(1);
+    let started = Once::new();
     let parts = parallel::map(
         stack.images.div_ceil(part),
         options.threads,
@@ -209,6 +213,10 @@ pub fn run_stacked(
             let arrays =
                 arrays.map(|(name, array)| (name.clone(), array.outer_range(range.clone())));
             let outputs = session.run_stacked(&arrays.collect(), range.len());
+            if outputs.is_some() {
+                started.call_once(|| progress.start("run", stack.images));
+                range.for_each(|_| progress.step());
+            }
             borrowed.failed = false;
             Ok(outputs)
         },
@@ -227,10 +235,7 @@ pub fn run_stacked(
         };
         Some((name.clone(), whole.reshape(&shape).ok()?))
     });
-    let joined = joined.collect::<Option<Tensors>>()?;
-    progress.start("run", stack.images);
-    (0..stack.images).for_each(|_| progress.step());
-    Some(joined)
+    joined.collect()
 }
 
 /// What the machine's type did not hold, of all images.

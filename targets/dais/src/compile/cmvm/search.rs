@@ -89,7 +89,14 @@ const FAST: Plan = Plan {
     trade: Phases { count: 1, work: 200 },
 };
 /// Without what takes long for the few adders that it saves.
-const QUICK: Plan = Plan { effort: Effort::Quick, in_order: 0, balance: NONE, ..FAST };
+const QUICK: Plan = Plan {
+    effort: Effort::Quick,
+    in_order: 0,
+    first: &[Phases { count: 1, work: 200 }],
+    work: 200,
+    balance: NONE,
+    ..FAST
+};
 /// Of blocks, which come in numbers.
 const GREEDY: Plan = Plan { first: &[], work: 0, in_order: 0, balance: NONE, polish: NONE, ..FAST };
 const DEFAULT: Plan = Plan {
