@@ -91,7 +91,7 @@ fn in_stages(graph: &Graph, arch: &dyn Arch) -> Option<Box<dyn Machine>> {
 fn three_judges_agree_on_random_graphs() {
     let (mut agree, mut exact) = (0, 0);
     let mut coverage = Coverage::default();
-    for case in 0..1000 {
+    for case in 0..600 {
         let (graph, _) = RECIPE.graph(&mut Random::new(case));
         if let Some(is_exact) = judges_agree(&graph, case, "d1") {
             agree += 1;
@@ -99,7 +99,7 @@ fn three_judges_agree_on_random_graphs() {
             coverage.mark(&graph);
         }
     }
-    assert!(agree >= 700 && exact >= 400, "only {agree} graphs fit, {exact} of them exact");
+    assert!(agree >= 420 && exact >= 240, "only {agree} graphs fit, {exact} of them exact");
     assert_eq!(coverage.never(), REFUSED);
     coverage.assert_modes();
 }

@@ -329,7 +329,7 @@ fn ended_by(signal: i32) -> tempfile::TempDir {
     let models = [digits("digits.onnx"), digits("digits_pow2.onnx")];
     let start = |model: &str| {
         let mut command = Command::new(env!("CARGO_BIN_EXE_quincunx"));
-        command.args(["compile", model, "-q", "-t", "dais", "-o", &out]);
+        command.args(["compile", model, "-q", "-t", "dais", "--effort", "fast", "-o", &out]);
         command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap()
     };
     let started = std::time::Instant::now();

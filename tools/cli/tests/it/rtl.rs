@@ -21,10 +21,16 @@ fn run(folder: &Path, program: &str, arguments: &[&str]) -> String {
     text.into_owned()
 }
 
-/// Writes the network in a language, with the test images as vectors.
-fn emit(folder: &Path, kind: &str) {
-    let (model, images) = (digits("digits_pow2.onnx"), digits("test.npz"));
-    let (to, inputs) = (format!("{kind}={}/", folder.display()), format!("rtl-inputs={images}"));
+/// Writes the network in a language, with so many of the test images as vectors.
+fn emit(folder: &Path, kind: &str, images: usize) {
+    let model = digits("digits_pow2.onnx");
+    let data = quincunx::tensor::npy::read_npz(fs::read(digits("test.npz")).unwrap()).unwrap();
+    let elsewhere = tempfile::tempdir().unwrap();
+    let inputs = elsewhere.path().join("images.npy");
+    let first = data["image"].outer_range(0..images);
+    fs::write(&inputs, quincunx::tensor::npy::write_npy(&first)).unwrap();
+    let (to, inputs) =
+        (format!("{kind}={}/", folder.display()), format!("rtl-inputs={}", inputs.display()));
     let compile = ["compile", &model, "--target", "dais", "--arch", "wide", "--emit", &to];
     let options = ["--set", &inputs, "--set", "rtl-name=digits", "--clock", "2.5"];
     let run = quincunx(&[&compile[..], &options].concat());
@@ -33,7 +39,7 @@ fn emit(folder: &Path, kind: &str) {
 
 /// The numbers of a port, decoded by the description beside it, must be those of the example's
 /// reference, which no part of Quincunx computed.
-fn check_vectors(folder: &Path) {
+fn check_vectors(folder: &Path, images: usize) {
     let about = fs::read_to_string(folder.join("digits_rtl.json")).unwrap();
     let about: Value = serde_json::from_str(&about).unwrap();
     let fields = about["model_out"]["fields"].as_array().unwrap();
@@ -55,28 +61,29 @@ fn check_vectors(folder: &Path) {
             found.push(value as f64 / (field["type"][2].as_i64().unwrap() as f64).exp2());
         }
     }
-    assert_eq!(found.len(), 3600);
-    assert_eq!(found, expected);
+    assert_eq!(found.len(), 10 * images);
+    assert_eq!(found, expected[..10 * images]);
 }
 
 #[test]
 fn digits_in_verilog() {
     let place = tempfile::tempdir().unwrap();
-    emit(place.path(), "verilog");
-    check_vectors(place.path());
+    // Icarus Verilog takes a quarter of a second for an image.
+    emit(place.path(), "verilog", 60);
+    check_vectors(place.path(), 60);
     if present("iverilog") {
         let sources = ["-g2001", "-Wall", "-o", "digits.vvp", "digits.v", "digits_tb.v"];
         assert_eq!(run(place.path(), "iverilog", &sources), "");
         let said = run(place.path(), "vvp", &["-n", "digits.vvp"]);
-        assert!(said.contains("PASS digits: 360 vectors"), "{said}");
+        assert!(said.contains("PASS digits: 60 vectors"), "{said}");
     }
 }
 
 #[test]
 fn digits_in_vhdl() {
     let place = tempfile::tempdir().unwrap();
-    emit(place.path(), "vhdl");
-    check_vectors(place.path());
+    emit(place.path(), "vhdl", 360);
+    check_vectors(place.path(), 360);
     if present("ghdl") {
         run(place.path(), "ghdl", &["-a", "--std=08", "digits.vhd", "digits_tb.vhd"]);
         let options = ["--elab-run", "--std=08", "digits_tb", "--ieee-asserts=disable-at-0"];
@@ -113,7 +120,7 @@ fn inputs_of_vectors_are_steps() {
 #[test]
 fn files_around_the_design() {
     let place = tempfile::tempdir().unwrap();
-    emit(place.path(), "verilog");
+    emit(place.path(), "verilog", 2);
     let expected = [
         "digits.sdc",
         "digits.v",

@@ -104,7 +104,8 @@ fn finish(output: Output) -> Run {
 /// Compiles the digits into a program folder below `place` and returns its path.
 pub fn compiled(place: &Path) -> String {
     let out = place.join("out").to_str().unwrap().to_owned();
-    let run = quincunx(&["compile", &digits("digits.onnx"), "--target", "dais", "-o", &out]);
+    let options = ["--target", "dais", "--effort", "fast", "-o", &out];
+    let run = quincunx(&[&["compile", &digits("digits.onnx")], &options[..]].concat());
     assert_eq!(run.code, 0, "{}", run.stderr);
     out
 }

@@ -117,10 +117,9 @@ def numbers(value: npt.ArrayLike, name: str) -> npt.NDArray[Any]:
 def whole_matrix(kernel: npt.ArrayLike, name: str = "the kernel") -> tuple[npt.NDArray[np.int64], int]:
     """A matrix as integers and their common power of two, exactly."""
     array = numbers(kernel, name)
-    large = misused(f"{name} has numbers of more than 62 bits together", "round it to fewer bits first")
     if array.dtype.kind != "f":
-        if array.size and int(np.max(array)) >= 1 << 62 or array.size and int(np.min(array)) <= -(1 << 62):
-            raise large
+        if array.size and max(int(np.max(array)), -int(np.min(array))) >= 1 << 62:
+            raise _large(name)
         return array.astype(np.int64), 0
     mantissas, exponents = np.frexp(array.astype(np.float64))
     odd = np.ldexp(mantissas, 53).astype(np.int64)
@@ -130,10 +129,14 @@ def whole_matrix(kernel: npt.ArrayLike, name: str = "the kernel") -> tuple[npt.N
     zeros = np.frexp((odd & -odd).astype(np.float64))[1] - 1
     unit = int(np.min((exponents - 53 + zeros)[used]))
     if int(np.max(exponents[used])) - unit > 62:
-        raise large
+        raise _large(name)
     # In two steps, since a power of two alone may be no float.
     scaled = np.ldexp(np.ldexp(array.astype(np.float64), -(unit // 2)), unit // 2 - unit)
     return scaled.astype(np.int64), unit
+
+
+def _large(name: str) -> Exception:
+    return misused(f"{name} has numbers of more than 62 bits together", "round it to fewer bits first")
 
 
 def bounds_of(interval: Sequence[float], name: str) -> Bounds:

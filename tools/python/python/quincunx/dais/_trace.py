@@ -111,18 +111,17 @@ def _model(graph: Graph, serials: dict[int, int], outputs: list[int], sizes: tup
 
 
 def _needed(ops: list[Op], roots: list[int]) -> list[int]:
-    """Operations that some root needs, in order."""
-    needed = np.zeros(len(ops), np.bool_)
-    waiting = list(roots)
-    while waiting:
-        slot = waiting.pop()
-        if needed[slot]:
-            continue
+    """Operations that some root needs, in order. Operands come before what reads them."""
+    needed = bytearray(len(ops))
+    for slot in roots:
         needed[slot] = True
-        op = ops[slot]
-        operands = (op.b, op.c) if op.opcode == -1 else (op.a, op.b, op.c)
-        waiting += [operand for operand in operands if operand >= 0]
-    return [int(slot) for slot in np.flatnonzero(needed)]
+    for slot in range(len(ops) - 1, -1, -1):
+        if needed[slot]:
+            op = ops[slot]
+            for operand in (op.b, op.c) if op.opcode == -1 else (op.a, op.b, op.c):
+                if operand >= 0:
+                    needed[operand] = True
+    return [slot for slot, is_needed in enumerate(needed) if is_needed]
 
 
 def _row(op: Op, where: dict[int, int], serials: dict[int, int], tables: dict[int, int]) -> list[Any]:
