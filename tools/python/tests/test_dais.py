@@ -592,3 +592,15 @@ def test_bad_input_is_an_error_with_a_code(name: str) -> None:
 
 def test_program_is_a_class_of_the_package() -> None:
     assert isinstance(solve([[3]]), Program) and quincunx.dais.solve is solve
+
+
+def test_many_samples_are_computed_in_parts() -> None:
+    """More than are handed to the simulator at once, whatever the threads; progress counts all of them."""
+    x = FixedArray.input(4, 1, 3, 0)
+    program = trace(x, x @ np.arange(12).reshape(4, 3)).program()
+    samples = np.random.default_rng(0).integers(-8, 8, (20_001, 4)).astype(float)
+    for threads in (1, 2):
+        told: list[tuple[str, int, int]] = []
+        [found] = program.run(samples, threads=threads, progress=lambda *now: told.append(now)).values()
+        assert np.array_equal(found, samples @ np.arange(12).reshape(4, 3))
+        assert told[0] == ("run", 0, 20_001) and told[-1] == ("run", 20_001, 20_001)
